@@ -1,0 +1,1 @@
+"""The CPU driver of teeny: native programs, a thread pool and asynchronous runs."""

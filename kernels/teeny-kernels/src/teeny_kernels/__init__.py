@@ -1,0 +1,1 @@
+"""Kernel templates of teeny, written in its kernel language."""

@@ -1,0 +1,1 @@
+"""The MNIST data set of handwritten digits, as a data-only package."""

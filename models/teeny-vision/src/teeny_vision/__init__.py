@@ -1,0 +1,1 @@
+"""Vision models and data of teeny: MNIST, LeNet-5."""

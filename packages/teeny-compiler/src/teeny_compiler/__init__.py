@@ -1,0 +1,1 @@
+"""The graph and kernel compiler of teeny: e-graph optimiser, scheduler and LLVM back end."""

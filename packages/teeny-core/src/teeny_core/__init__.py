@@ -1,0 +1,1 @@
+"""Tensors, graphs, autodiff, layers and optimisers of teeny."""

@@ -1,0 +1,1 @@
+"""Benchmarks of teeny against its peers."""
