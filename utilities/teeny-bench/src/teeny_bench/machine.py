@@ -1,0 +1,77 @@
+"""The limits of this machine, measured: FMA peak and copy bandwidth."""
+
+from __future__ import annotations
+
+import functools
+import time
+
+import numpy as np
+import teeny_triton as triton
+import teeny_triton.language as tl
+from teeny_compiler import host_target
+from teeny_core import f32
+from teeny_triton import Ptr, constexpr, i64
+
+CHAINS = 24
+STEPS = 100_000
+PROGRAMS = 8
+BLOCK = 4096
+
+
+@triton.kernel
+def fma_chains(x: Ptr[triton.f32], steps: i64, SIZE: constexpr):
+    """Run `steps` fused multiply-adds on a tile of SIZE lanes that stays in registers."""
+    lanes = tl.arange(0, SIZE)
+    tile = tl.load(x + lanes)
+    factor = tl.load(x)
+    for _ in range(steps):
+        tile = tl.fma(tile, factor, factor)
+    tl.store(x + SIZE * tl.program_id(0) + lanes, tile)
+
+
+@triton.kernel
+def copy(source: Ptr[triton.f32], target: Ptr[triton.f32], BLOCK: constexpr):
+    """Copy one block."""
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(target + lanes, tl.load(source + lanes))
+
+
+def _best_seconds(function: functools.partial[object], rounds: int) -> float:
+    function()
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        function()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+@functools.cache
+def fma_peak(threads: int) -> float:
+    """Measured f32 multiply-add rate in FLOP/s with `threads` threads (two per lane and FMA)."""
+    size = CHAINS * host_target().lanes(f32)
+    data = np.ones(size * PROGRAMS, np.float32)
+    run = functools.partial(fma_chains[(PROGRAMS,)], data, STEPS, SIZE=size)
+    return 2.0 * size * STEPS * PROGRAMS / _best_seconds(run, 5)
+
+
+@functools.cache
+def copy_bandwidth(size_bytes: int, threads: int) -> float:
+    """Measured bytes/s (read plus written) of a copy whose two arrays hold `size_bytes`."""
+    count = max(BLOCK, size_bytes // 8 // BLOCK * BLOCK)
+    source = np.ones(count, np.float32)
+    run = functools.partial(copy[(count // BLOCK,)], source, np.empty_like(source), BLOCK=BLOCK)
+    return 8.0 * count / _best_seconds(run, 20)
+
+
+def share_of_limit(flops: float, bytes_moved: float, seconds: float, threads: int) -> str:
+    """Say how far a run of `seconds` is from the nearer physical limit."""
+    compute = flops / fma_peak(threads) if flops else 0.0
+    if compute and bytes_moved == 0.0:
+        return f"{100 * compute / seconds:.0f} % of FMA peak"
+    memory = bytes_moved / copy_bandwidth(int(bytes_moved), threads) if bytes_moved else 0.0
+    if compute == memory == 0.0:
+        return ""
+    if compute >= memory:
+        return f"{100 * compute / seconds:.0f} % of FMA peak"
+    return f"{100 * memory / seconds:.0f} % of copy bandwidth"

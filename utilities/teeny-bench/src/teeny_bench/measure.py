@@ -1,0 +1,56 @@
+"""Timing two functions fairly on a machine that others share.
+
+The two run in turn, round by round, so that a drift of the machine's speed meets both alike; each
+round repeats a function until it has run long enough for the clock. The best round tells what the
+code can do, the median what a user sees.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+MIN_ROUNDS = 5
+ROUND_SECONDS = 0.02
+MAX_REPEATS = 100_000
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds for one call: the best and the median round."""
+
+    best: float
+    median: float
+
+
+def repeats_for(function: Callable[[], object], seconds: float = ROUND_SECONDS) -> int:
+    """Return how many calls of `function` take about `seconds`; also warms it up."""
+    function()
+    count = 1
+    while True:
+        elapsed = _time_round(function, count)
+        if elapsed >= seconds / 2 or count >= MAX_REPEATS:
+            return max(1, min(MAX_REPEATS, round(count * seconds / max(elapsed, 1e-9))))
+        count *= 4
+
+
+def alternate(functions: Sequence[Callable[[], object]], seconds: float = 1.0) -> list[Timing]:
+    """Time `functions` in turn for about `seconds` each; at least `MIN_ROUNDS` rounds."""
+    counts = [repeats_for(function) for function in functions]
+    samples: list[list[float]] = [[] for _ in functions]
+    spent = 0.0
+    while spent < seconds * len(functions) or len(samples[0]) < MIN_ROUNDS:
+        for function, count, sample in zip(functions, counts, samples, strict=True):
+            elapsed = _time_round(function, count)
+            sample.append(elapsed / count)
+            spent += elapsed
+    return [Timing(min(sample), statistics.median(sample)) for sample in samples]
+
+
+def _time_round(function: Callable[[], object], count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        function()
+    return time.perf_counter() - start
