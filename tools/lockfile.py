@@ -46,12 +46,13 @@ def contents(text: str) -> tuple[set[tuple[str, str]], dict[str, str]]:
 
 def differences(first: str, second: str) -> list[str]:
     """List what two locks disagree on, a line each."""
-    packages, hashes = zip(contents(first), contents(second), strict=True)
-    found = [f"only in one: {name} {version}" for name, version in packages[0] ^ packages[1]]
+    packages, hashes = contents(first)
+    other_packages, other_hashes = contents(second)
+    found = [f"only in one: {name} {version}" for name, version in packages ^ other_packages]
     found += [
         f"another hash: {name}"
-        for name in hashes[0].keys() & hashes[1].keys()
-        if hashes[0][name] != hashes[1][name]
+        for name in hashes.keys() & other_hashes.keys()
+        if hashes[name] != other_hashes[name]
     ]
     return sorted(found)
 

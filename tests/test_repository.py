@@ -1,0 +1,59 @@
+import re
+import subprocess
+import sys
+
+from workspace import ROOT
+
+MACHINE_PATH = re.compile(r"(?<![\w.~}])/(?:home|root|tmp|work)/")
+RELATIVE_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
+CORE_IMPORT_SECONDS = 0.2
+
+
+def tracked_texts() -> dict[str, str]:
+    """Return the text files that git tracks, by path."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    contents = {
+        name: (ROOT / name).read_bytes()
+        for name in listed.split("\0")
+        if name and (ROOT / name).is_file()
+    }
+    return {name: data.decode() for name, data in contents.items() if b"\0" not in data}
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    found = [
+        f"{name}: {line.strip()}"
+        for name, text in tracked_texts().items()
+        for line in text.splitlines()
+        if MACHINE_PATH.search(line)
+    ]
+    assert found == []
+
+
+def test_links_between_files_lead_somewhere() -> None:
+    found = [
+        f"{name}: {target}"
+        for name, text in tracked_texts().items()
+        if name.endswith(".md")
+        for target in RELATIVE_LINK.findall(text)
+        if not ((ROOT / name).parent / target).exists()
+    ]
+    assert found == []
+
+
+def import_seconds(module: str) -> float:
+    """Return how long a fresh interpreter takes to import the module, all that it imports too."""
+    report = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", f"import {module}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    (line,) = (line for line in report.splitlines() if line.split("|")[-1].strip() == module)
+    return int(line.split("|")[1]) / 1e6
+
+
+def test_core_imports_fast() -> None:
+    assert min(import_seconds("teeny_core") for _ in range(5)) < CORE_IMPORT_SECONDS
