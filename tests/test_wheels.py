@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from workspace import ROOT, Member, members
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheels")]
+pytestmark = pytest.mark.slow
 
 MEMBERS = members()
 MNIST_BYTES = 12_000_000
@@ -72,6 +72,11 @@ def test_a_wheel_stands_alone(member: Member, wheels: dict[str, Path], tmp_path:
     siblings = tmp_path / "siblings.txt"
     siblings.write_text("".join(f"{name} @ {path.as_uri()}\n" for name, path in wheels.items()))
     uv("pip", "install", "--python", python, "--constraints", siblings, wheels[member.name])
-    subprocess.run(
-        [python, "-I", "-c", PROBE, member.name, member.module.name], cwd=tmp_path, check=True
+    probe = subprocess.run(
+        [python, "-I", "-c", PROBE, member.name, member.module.name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
+    if probe.returncode:
+        pytest.fail(f"{member.name} does not import alone:\n{probe.stderr}", pytrace=False)
