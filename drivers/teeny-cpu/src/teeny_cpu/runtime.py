@@ -1,0 +1,132 @@
+"""What native programs of this process share: loaded code and the thread pool.
+
+The pool is one for the process. It outlives every program, so that code may hold its address; at
+exit its workers are stopped and the memory is left to the system.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from llvmlite import binding
+from teeny_compiler.internal import (
+    compile_object,
+    compiler_key,
+    default_cache,
+    digest,
+    emit_pool,
+    host_target,
+    target_machine,
+)
+from teeny_core import CompileError, ConfigError
+
+from teeny_cpu.threads import default_threads
+
+_PARALLEL_FOR = "teeny_parallel_for"
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """Object code loaded into this process; its functions live as long as this value."""
+
+    _engine: Any = field(repr=False)
+
+    def address(self, name: str) -> int:
+        """Return the address of a function.
+
+        Raises:
+            CompileError: there is no such function.
+        """
+        found = int(self._engine.get_function_address(name))
+        if not found:
+            raise CompileError(f"the loaded code has no function {name!r}")
+        return found
+
+
+def load(objects: Sequence[bytes]) -> Library:
+    """Load object files for this machine that may call each other and the thread pool."""
+    pool()
+    return _load(objects)
+
+
+def _load(objects: Sequence[bytes]) -> Library:
+    with _lock:
+        machine = target_machine(host_target())
+        engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+        for data in objects:
+            engine.add_object_file(binding.ObjectFileRef.from_data(data))
+        engine.finalize_object()
+    return Library(engine)
+
+
+class Pool:
+    """The thread pool; see `pool.ll` for how it works."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._library = _load([_pool_object()])
+        create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int32)
+        resize = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)
+        self._resize = resize(self._library.address("teeny_pool_resize"))
+        address = create(self._library.address("teeny_pool_create"))(threads)
+        if not address:
+            raise MemoryError("no memory for the thread pool")
+        self.address = int(address)
+        self.parallel_for = self._library.address(_PARALLEL_FOR)
+        binding.add_symbol(_PARALLEL_FOR, self.parallel_for)
+        atexit.register(self._resize, self.address, 1)
+
+    @property
+    def threads(self) -> int:
+        """Number of threads that work on a loop, the calling one included."""
+        return self._threads
+
+    def resize(self, threads: int) -> None:
+        """Set the number of threads; waits for a running loop."""
+        self._threads = threads
+        self._resize(self.address, threads)
+
+
+def _pool_object() -> bytes:
+    target = host_target()
+    key = digest("pool", compiler_key(), target.key)
+    stored = default_cache()
+    found = stored.get(key)
+    if found is None:
+        found = compile_object(emit_pool(target), target)
+        stored.put(key, found)
+    return found
+
+
+@cache
+def _pool() -> Pool:
+    return Pool(default_threads())
+
+
+def pool() -> Pool:
+    """Return the pool of this process; made at the first call."""
+    with _lock:
+        return _pool()
+
+
+def num_threads() -> int:
+    """Return the number of threads that a program runs on."""
+    return pool().threads
+
+
+def set_num_threads(threads: int) -> None:
+    """Run programs on `threads` threads from now on.
+
+    Raises:
+        ConfigError: the number is less than 1.
+    """
+    if threads < 1:
+        raise ConfigError(f"cannot run on {threads} threads", hint="give a number of 1 or more")
+    pool().resize(threads)

@@ -1,0 +1,155 @@
+"""A compiled program as plain data: object code, and what a driver must know to call it.
+
+An artifact is written as a JSON header and the objects' bytes, one after another. It holds no
+weights and nothing of the process that made it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from teeny_core import CompileError, Dim, Shape, dtype
+from teeny_core.dtype import DType
+from teeny_core.shape import Atom, Expr, FloorDiv, Max, Min, Mod, Symbol
+
+from teeny_compiler.schedule.plan import BufferKind, Schedule
+
+PREFIX_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Port:
+    """A buffer whose address the caller passes; `written` when the program stores to it."""
+
+    name: str
+    kind: BufferKind
+    shape: Shape
+    dtype: DType
+    written: bool
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled program.
+
+    `symbols` are the dimensions bound at a call, in order; `ports` the external buffers, in order;
+    `outputs` the numbers of the ports that the program returns; `arena` the size in bytes of the
+    scratch memory of one running call. `prepares` says whether `teeny_prepare` exists.
+    """
+
+    name: str
+    symbols: tuple[str, ...]
+    ports: tuple[Port, ...]
+    outputs: tuple[int, ...]
+    arena: Dim
+    prepares: bool
+    objects: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, schedule: Schedule, arena: Dim, objects: Sequence[bytes]) -> Artifact:
+        """Describe `schedule`, compiled to `objects`."""
+        external = schedule.external
+        steps = (*schedule.prepare, *schedule.steps)
+        written = {buffer for step in steps for buffer in step.writes}
+        buffers = [(index, schedule.buffers[index]) for index in external]
+        ports = (Port(b.name, b.kind, b.shape, b.dtype, i in written) for i, b in buffers)
+        return cls(
+            schedule.name,
+            schedule.symbols,
+            tuple(ports),
+            tuple(external.index(output) for output in schedule.outputs),
+            arena,
+            bool(schedule.prepare),
+            tuple(objects),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the artifact as bytes."""
+        header = {
+            "name": self.name,
+            "symbols": self.symbols,
+            "ports": [
+                [port.name, port.kind, [*map(_plain, port.shape)], port.dtype.name, port.written]
+                for port in self.ports
+            ],
+            "outputs": self.outputs,
+            "arena": _plain(self.arena),
+            "prepares": self.prepares,
+            "objects": [len(data) for data in self.objects],
+        }
+        text = json.dumps(header, separators=(",", ":")).encode()
+        return b"".join((len(text).to_bytes(PREFIX_BYTES, "little"), text, *self.objects))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Artifact:
+        """Read what `to_bytes` wrote.
+
+        Raises:
+            CompileError: these bytes are no artifact.
+        """
+        try:
+            return cls._parse(data)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise CompileError(
+                f"not a compiled program: {error}", hint="compile it again with this version"
+            ) from error
+
+    @classmethod
+    def _parse(cls, data: bytes) -> Artifact:
+        end = PREFIX_BYTES + int.from_bytes(data[:PREFIX_BYTES], "little")
+        header = json.loads(data[PREFIX_BYTES:end])
+        objects = []
+        for size in header["objects"]:
+            objects.append(data[end : end + size])
+            end += size
+        if end != len(data):
+            raise ValueError(f"{len(data)} bytes where {end} were written")
+        return cls(
+            header["name"],
+            tuple(header["symbols"]),
+            tuple(
+                Port(name, kind, tuple(map(_dim, shape)), dtype(element), written)
+                for name, kind, shape, element, written in header["ports"]
+            ),
+            tuple(header["outputs"]),
+            _dim(header["arena"]),
+            header["prepares"],
+            tuple(objects),
+        )
+
+
+# --- dimensions as JSON: an int, or [[coefficient, [[atom, power], ...]], ...] -----------------------
+
+Plain: TypeAlias = Any
+BINARY = {"floordiv": FloorDiv, "mod": Mod, "max": Max, "min": Min}
+NAMES = {kind: name for name, kind in BINARY.items()}
+
+
+def _plain(dim: Dim) -> Plain:
+    if isinstance(dim, int):
+        return dim
+    return [[c, [[_plain_atom(atom), power] for atom, power in powers]] for c, powers in dim.terms]
+
+
+def _plain_atom(atom: Atom) -> Plain:
+    if isinstance(atom, Symbol):
+        return atom.name
+    left, right = vars(atom).values()
+    return [NAMES[type(atom)], _plain(left), _plain(right)]
+
+
+def _dim(plain: Plain) -> Dim:
+    if isinstance(plain, int):
+        return plain
+    return Expr(tuple((c, tuple((_atom(a), power) for a, power in powers)) for c, powers in plain))
+
+
+def _atom(plain: Plain) -> Atom:
+    if isinstance(plain, str):
+        return Symbol(plain)
+    name, left, right = plain
+    kind: type[FloorDiv | Mod | Max | Min] = BINARY[name]
+    return kind(_dim(left), _dim(right))

@@ -1,0 +1,230 @@
+"""The on-disk cache of compiled programs and kernels.
+
+One file an entry, named by its key and written under a temporary name first, so that a reader in
+another process sees a whole entry or none. A checksum heads each entry: one that a crash or a full
+disk damaged reads as absent and is removed. Reading an entry renews its time; when the folder
+outgrows its limit the entries that were not used for longest go first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from teeny_core import ConfigError, config
+
+MAGIC = b"teeny-1\n"
+SUFFIX = ".entry"
+DIGEST_BYTES = hashlib.sha256().digest_size
+KEEP = 0.8  # share of the limit that an eviction leaves
+STALE_SECONDS = 3600.0  # age at which a temporary file was left by a process that died
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """What a cache holds: sizes in bytes."""
+
+    folder: Path
+    entries: int
+    bytes: int
+    limit: int
+
+
+@dataclass
+class Cache:
+    """A folder of entries, bounded to `limit` bytes; a limit of 0 keeps nothing.
+
+    Raises:
+        ConfigError: the folder cannot be made or written.
+    """
+
+    folder: Path
+    limit: int
+    _written: int | None = field(default=None, repr=False)  # bytes, as far as this process knows
+
+    def __post_init__(self) -> None:
+        if self.limit <= 0:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder):
+                pass
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write the compile cache {self.folder}: {error.strerror}",
+                hint="set TEENY_CACHE_DIR to a folder you may write, or TEENY_CACHE_SIZE=0 "
+                "to go without a cache",
+            ) from error
+
+    def get(self, key: str) -> bytes | None:
+        """Return the entry of `key`, or None; a damaged entry is removed."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        start = len(MAGIC) + DIGEST_BYTES
+        payload = data[start:]
+        if data[:start] != MAGIC + hashlib.sha256(payload).digest():
+            path.unlink(missing_ok=True)
+            return None
+        _touch(path)
+        return payload
+
+    def put(self, key: str, payload: bytes) -> None:
+        """Store `payload` under `key`; a disk that is full costs a warning, not the program."""
+        if len(payload) > self.limit * KEEP:
+            return
+        path = self._path(key)
+        try:
+            _write(path, MAGIC + hashlib.sha256(payload).digest() + payload)
+        except OSError as error:
+            warnings.warn(f"compile cache: cannot write {path}: {error.strerror}", RuntimeWarning)
+            return
+        if self._written is None:
+            self._written = self.info().bytes
+        else:
+            self._written += len(payload)
+        if self._written > self.limit:
+            self._evict()
+
+    def info(self) -> CacheInfo:
+        """Count the entries and their bytes."""
+        sizes = [entry.stat.st_size for entry in self._entries()]
+        return CacheInfo(self.folder, len(sizes), sum(sizes), self.limit)
+
+    def clear(self) -> int:
+        """Remove every entry; return how many there were."""
+        removed = 0
+        for entry in self._entries():
+            removed += _remove(entry.path)
+        self._written = 0
+        return removed
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / (key + SUFFIX)
+
+    def _entries(self) -> Iterator[_Entry]:
+        for path in self.folder.glob(f"??/*{SUFFIX}"):
+            try:
+                yield _Entry(path, path.stat())
+            except OSError:  # another process removed it
+                continue
+
+    def _evict(self) -> None:
+        """Remove the least recently used entries, in one process at a time."""
+        try:
+            with FileLock(self.folder / "evict.lock", timeout=0):
+                self._remove_stale()
+                entries = sorted(self._entries(), key=lambda entry: entry.stat.st_mtime_ns)
+                size = sum(entry.stat.st_size for entry in entries)
+                for entry in entries:
+                    if size <= self.limit * KEEP:
+                        break
+                    size -= entry.stat.st_size * _remove(entry.path)
+                self._written = size
+        except Timeout:
+            self._written = None  # another process is at it; count anew next time
+
+    def _remove_stale(self) -> None:
+        horizon = time.time() - STALE_SECONDS
+        for path in self.folder.glob("??/*.tmp"):
+            try:
+                stale = path.stat().st_mtime < horizon
+            except OSError:
+                continue
+            if stale:
+                _remove(path)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    path: Path
+    stat: os.stat_result
+
+
+def _touch(path: Path) -> None:
+    try:
+        os.utime(path)
+    except OSError:  # gone, or a folder shared read-only: its order of eviction stays as it is
+        return
+
+
+def _remove(path: Path) -> bool:
+    try:
+        path.unlink()
+    except OSError:  # gone already, or open on a system that holds open files
+        return False
+    return True
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        _remove(Path(temporary))
+        raise
+
+
+@cache
+def _open(folder: Path, limit: int) -> Cache:
+    return Cache(folder, limit)
+
+
+def default_cache() -> Cache:
+    """Return the cache that TEENY_CACHE_DIR and TEENY_CACHE_SIZE name."""
+    settings = config.get()
+    return _open(settings.cache_dir, settings.cache_size)
+
+
+def digest(*parts: str | bytes) -> str:
+    """Return a key for `parts`, injective in them."""
+    state = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()[:40]
+
+
+@cache
+def compiler_key() -> str:
+    """Return a digest of everything a compilation depends on besides its input.
+
+    That is the text of the compiler's own packages and of the kernel libraries found by entry
+    points (an edited checkout must not meet its old programs), and the versions of LLVM, egglog
+    and NumPy.
+    """
+    packages = {"teeny_core", "teeny_triton", "teeny_compiler"}
+    packages |= {entry.module.partition(".")[0] for entry in _template_entry_points()}
+    versions = [f"{name} {metadata.version(name)}" for name in ("llvmlite", "egglog", "numpy")]
+    return digest(*versions, *(_source_digest(name) for name in sorted(packages)))
+
+
+def _template_entry_points() -> Iterable[metadata.EntryPoint]:
+    return metadata.entry_points(group="teeny.kernels")
+
+
+def _source_digest(package: str) -> str:
+    """Return a digest of a package's source files, without importing it."""
+    spec = util.find_spec(package)
+    roots = spec.submodule_search_locations if spec is not None else None
+    parts: list[str | bytes] = [package]
+    for root in roots or ():
+        for path in sorted(Path(root).rglob("*")):
+            if path.suffix in (".py", ".ll"):
+                parts += [path.relative_to(root).as_posix(), path.read_bytes()]
+    return digest(*parts)
