@@ -121,7 +121,7 @@ class Artifact:
         )
 
 
-# --- dimensions as JSON: an int, or [[coefficient, [[atom, power], ...]], ...] -----------------------
+# --- dimensions as JSON: an int, or [[coefficient, [[atom, power], ...]], ...] --------------------
 
 Plain: TypeAlias = Any
 BINARY = {"floordiv": FloorDiv, "mod": Mod, "max": Max, "min": Min}
