@@ -1,0 +1,94 @@
+"""Nests: a fused group of ops as straight-line work over one iteration space.
+
+A `Nest` is what a generated kernel computes, before it is decided how: for every index of `dims`
+the instructions in order, where dims marked `reduced` are folded by the reductions. It is the
+form in which views have been worked out and equal axes joined, and it prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from teeny_compiler.schedule.view import View
+from teeny_core import Attrs, DType, Shape
+
+REDUCTIONS = frozenset({"sum", "prod", "max", "min", "argmax", "argmin"})
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One value of a nest: an elementwise op of the graph, a reduction, or one of
+
+    - `load`: element of an operand at `view`, zero where a guard of it fails;
+    - `gather`: the same, plus `stride` times the value of the argument, an index below `limit`;
+    - `index`: the i64 number `view` itself; `inside`: whether the guards of `view` hold;
+    - `constant` {value}, `size` {dim}: scalars;
+    - `random`: Philox word of element number `view` under the state that the operand holds;
+    - `result`: what a template computed at this index.
+
+    `args` are earlier instructions. `argmax` and `argmin` take the value and its index.
+    """
+
+    op: str
+    args: tuple[int, ...]
+    dtype: DType
+    attrs: Attrs = field(default_factory=Attrs)
+    operand: int = -1
+    view: View | None = None
+
+    def __str__(self) -> str:
+        words = [f"%{arg}" for arg in self.args]
+        words += [f"@{self.operand}"] if self.operand >= 0 else []
+        words += [_view_text(self.view)] if self.view else []
+        words += [f"{{{self.attrs}}}"] if self.attrs else []
+        return f"{self.op} {' '.join(words)} : {self.dtype.name}"
+
+
+@dataclass(frozen=True)
+class Store:
+    """Write instruction `value` to an operand; once for each row when it does not vary in it."""
+
+    value: int
+    operand: int
+    view: View
+
+    def __str__(self) -> str:
+        return f"store %{self.value} @{self.operand} {_view_text(self.view)}"
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Instructions over an iteration space; `operands` name the storage that they touch."""
+
+    dims: Shape
+    reduced: tuple[bool, ...]
+    instructions: tuple[Instruction, ...]
+    stores: tuple[Store, ...]
+    operands: tuple[int, ...]
+    dtypes: tuple[DType, ...]
+
+    @property
+    def written(self) -> frozenset[int]:
+        """Numbers of the operands that the stores write."""
+        return frozenset(store.operand for store in self.stores)
+
+    def __str__(self) -> str:
+        pairs = zip(self.dims, self.reduced, strict=True)
+        dims = ", ".join(f"{extent}{' reduced' if folded else ''}" for extent, folded in pairs)
+        operands = zip(self.operands, self.dtypes, strict=True)
+        lines = [f"nest [{dims}]"]
+        lines += [f"  @{i} = {name}: {dtype.name}" for i, (name, dtype) in enumerate(operands)]
+        lines += [f"  %{i} = {instruction}" for i, instruction in enumerate(self.instructions)]
+        return "\n".join((*lines, *(f"  {store}" for store in self.stores)))
+
+
+def _view_text(view: View) -> str:
+    guards = "".join(
+        f" if 0 <= {_affine(guard.strides, guard.offset)} < {guard.limit}" for guard in view.guards
+    )
+    return f"[{_affine(view.strides, view.offset)}{guards}]"
+
+
+def _affine(strides: Shape, offset: object) -> str:
+    terms = [f"{stride}*i{k}" for k, stride in enumerate(strides) if stride != 0]
+    return " + ".join((*terms, str(offset)) if offset != 0 or not terms else terms)

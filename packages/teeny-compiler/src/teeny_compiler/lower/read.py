@@ -1,0 +1,338 @@
+"""Group → nest: evaluate the roots of a group at every index of its domain.
+
+A value is read through a chain of moves, from the value outwards to the domain. Movement ops only
+lengthen the chain; at a leaf the chain maps the leaf's own view to the domain, so that nothing is
+copied. What no view expresses raises `InexpressibleError`, and the scheduler fuses less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from teeny_compiler.fxgraph import FXGraph, FxNode
+from teeny_compiler.lower.nest import REDUCTIONS, Instruction, Nest, Store
+from teeny_compiler.schedule.group import Group
+from teeny_compiler.schedule.moves import MOVEMENT, Move, broadcast, moves_of, reshape, spread
+from teeny_compiler.schedule.view import View, common_factors, join, joinable, row_major
+from teeny_core import Attrs, DType, bool_, i64, ops, u32
+from teeny_core import shape as shapes
+
+
+class InexpressibleError(Exception):
+    """A group that cannot be computed in one pass over its domain; never seen by users."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Moves from a value to the domain, the nearest to the value first; shared tails."""
+
+    move: Move
+    rest: Chain | None
+
+
+def read_group(
+    graph: FXGraph, group: Group, stored: Callable[[int], bool], storage: Callable[[int], int]
+) -> Nest:
+    """Return the nest of a group.
+
+    `stored(node)` says whether a node that is no member of the group lies in memory, and
+    `storage(node)` which storage holds it (a new value of a parameter may share the old one's).
+
+    Raises:
+        InexpressibleError: when the group cannot be computed in one pass.
+    """
+    reader = _Reader(graph, group, stored, storage)
+    for root in group.roots:
+        reader.root(root)
+    return reader.nest()
+
+
+class _Reader:
+    def __init__(
+        self,
+        graph: FXGraph,
+        group: Group,
+        stored: Callable[[int], bool],
+        storage: Callable[[int], int],
+    ) -> None:
+        self.graph = graph
+        self.group = group
+        self.stored = stored
+        self.storage = storage
+        self.instructions: list[Instruction] = []
+        self.stores: list[Store] = []
+        self.operands: dict[int, int] = {}
+        self.dtypes: list[DType] = []
+        self.known: dict[tuple[int, int], int] = {}
+        self.shared: dict[Instruction, int] = {}
+        self.chains: dict[tuple[Move, int], Chain] = {}
+        rows = View.contiguous(group.kept)
+        for move in spread(group.domain, group.reduced):
+            rows = _apply(rows, move)
+        self.row_view = rows.simplified()
+
+    # --- roots and stores --------------------------------------------------------------------
+
+    def root(self, number: int) -> None:
+        """Compute a root, and store it when it goes to memory."""
+        chain = self._root_chain(number)
+        value = self.value(number, chain)
+        if number in self.group.stored:
+            view = self._view(View.contiguous(self.graph.nodes[number].shape), chain)
+            operand = self._operand(number)
+            self.stores.append(Store(value, operand, view))
+
+    def _root_chain(self, number: int) -> Chain | None:
+        shape, domain = self.graph.nodes[number].shape, self.group.domain
+        if number in self.group.rows:
+            one_for_each_row, repeated = spread(domain, self.group.reduced)
+            return self._chain(one_for_each_row, self._chain(repeated, None))
+        return None if shapes.same(shape, domain) else self._chain(reshape(domain), None)
+
+    # --- values ------------------------------------------------------------------------------
+
+    def value(self, number: int, chain: Chain | None) -> int:
+        """Return the instruction that holds a node's value as read through a chain."""
+        key = (number, id(chain))
+        if key not in self.known:
+            self.known[key] = self._evaluate(number, chain)
+        return self.known[key]
+
+    def _evaluate(self, number: int, chain: Chain | None) -> int:
+        node = self.graph.nodes[number]
+        if number == self.group.template:
+            self._require_place(number, chain, View.contiguous(self.group.domain))
+            return self._emit(Instruction("result", (), node.dtype))
+        if number not in self.group.members and self.stored(number):
+            return self._load(number, chain)
+        if node.op in MOVEMENT:
+            return self._move(number, chain)
+        if node.op in REDUCTIONS:
+            return self._reduce(number, chain)
+        special = _SPECIAL.get(node.op)
+        if special is not None:
+            return special(self, node, chain)
+        if not is_elementwise(node):
+            raise InexpressibleError(f"%{number} {node.op} is not in memory")
+        args = tuple(self.value(operand, chain) for operand in node.inputs)
+        return self._emit(Instruction(node.op, args, node.dtype))
+
+    def _load(self, number: int, chain: Chain | None) -> int:
+        node = self.graph.nodes[number]
+        view = self._view(View.contiguous(node.shape), chain)
+        operand = self._operand(number)
+        return self._emit(Instruction("load", (), node.dtype, operand=operand, view=view))
+
+    def _move(self, number: int, chain: Chain | None) -> int:
+        node = self.graph.nodes[number]
+        parts = moves_of(self.graph, number)
+        last_operand, last_move = parts[-1]
+        if node.op == "pad":
+            result = self._constant(node.attrs["value"], node.dtype)
+        else:
+            inner = self._chain(last_move, chain)
+            result, parts = self.value(last_operand, inner), parts[:-1]
+        if node.op not in ("pad", "concat"):
+            return result
+        for operand, move in reversed(parts):
+            inner = self._chain(move, chain)
+            shape = self.graph.nodes[operand].shape
+            view = self._view(View.strided(shape, (0,) * len(shape)), inner)
+            value = self.value(operand, inner)
+            if view.guards:
+                inside = self._emit(Instruction("inside", (), bool_, view=view))
+                value = self._emit(Instruction("where", (inside, value, result), node.dtype))
+            result = value
+        return result
+
+    def _reduce(self, number: int, chain: Chain | None) -> int:
+        node = self.graph.nodes[number]
+        if number not in self.group.members:
+            raise InexpressibleError(f"%{number} {node.op} belongs to another kernel")
+        self._require_place(number, chain, self.row_view)
+        (operand,) = node.inputs
+        shape = self.graph.nodes[operand].shape
+        whole = self._whole(shape)
+        axes: tuple[int, ...] = node.attrs.get("axes", (node.attrs.get("axis"),))
+        places = View.contiguous(node.shape)
+        for move in (*spread(shape, axes), reshape(self.group.domain)):
+            places = _apply(places, move)
+        if not _same_elements(places, self.row_view):
+            raise InexpressibleError(f"%{number} folds other axes than its group")
+        args = (self.value(operand, whole),)
+        if node.op in ("argmax", "argmin"):
+            strides = tuple(int(axis == node.attrs["axis"]) for axis in range(len(shape)))
+            view = self._view(View.strided(shape, strides), whole)
+            args += (self._emit(Instruction("index", (), i64, view=view)),)
+        return self._emit(Instruction(node.op, args, node.dtype))
+
+    # --- leaves and the like, by op ----------------------------------------------------------
+
+    def constant(self, node: FxNode, chain: Chain | None) -> int:
+        return self._constant(node.attrs["value"], node.dtype)
+
+    def size(self, node: FxNode, chain: Chain | None) -> int:
+        attrs = Attrs(dim=node.attrs["dim"])
+        return self._emit(Instruction("size", (), node.dtype, attrs))
+
+    def iota(self, node: FxNode, chain: Chain | None) -> int:
+        axis = node.attrs["axis"]
+        strides = tuple(int(k == axis) for k in range(len(node.shape)))
+        view = self._view(View.strided(node.shape, strides), chain)
+        index = self._emit(Instruction("index", (), i64, view=replace(view, guards=())))
+        return self._cast(index, node.dtype)
+
+    def random_bits(self, node: FxNode, chain: Chain | None) -> int:
+        (state,) = node.inputs
+        if not self.stored(state):
+            raise InexpressibleError("the state of a random node is not in memory")
+        view = replace(self._view(View.contiguous(node.shape), chain), guards=())
+        attrs = Attrs(site=node.attrs["site"])
+        return self._emit(
+            Instruction("random", (), u32, attrs, operand=self._operand(state), view=view)
+        )
+
+    def cast(self, node: FxNode, chain: Chain | None) -> int:
+        return self._cast(self.value(node.inputs[0], chain), node.dtype, node.op)
+
+    def take(self, node: FxNode, chain: Chain | None) -> int:
+        """out[a, i, b] = x[a, index[i], b]."""
+        x, index = node.inputs
+        axis: int = node.attrs["axis"]
+        source, picked = self.graph.nodes[x].shape, self.graph.nodes[index].shape
+        ones = (1,) * (len(source) - axis - 1)
+        beside = self._chain(reshape((*picked, *ones)), self._chain(broadcast(node.shape), chain))
+        strides = row_major(source)
+        still = (0,) * len(picked)
+        plain = View.strided(node.shape, (*strides[:axis], *still, *strides[axis + 1 :]))
+        return self._gather(x, self.value(index, beside), axis, self._view(plain, chain))
+
+    def take_along(self, node: FxNode, chain: Chain | None) -> int:
+        """out[a, j, b] = x[a, index[a, j, b], b]."""
+        x, index = node.inputs
+        axis: int = node.attrs["axis"]
+        strides = row_major(self.graph.nodes[x].shape)
+        plain = View.strided(node.shape, (*strides[:axis], 0, *strides[axis + 1 :]))
+        return self._gather(x, self.value(index, chain), axis, self._view(plain, chain))
+
+    def _gather(self, x: int, index: int, axis: int, view: View) -> int:
+        if x in self.group.members or not self.stored(x):
+            raise InexpressibleError(f"%{x} is indexed but not in memory")
+        node = self.graph.nodes[x]
+        attrs = Attrs(stride=row_major(node.shape)[axis], limit=node.shape[axis])
+        return self._emit(
+            Instruction("gather", (index,), node.dtype, attrs, operand=self._operand(x), view=view)
+        )
+
+    # --- plumbing ----------------------------------------------------------------------------
+
+    def _constant(self, value: bool | int | float, dtype: DType) -> int:
+        return self._emit(Instruction("constant", (), dtype, Attrs(value=value)))
+
+    def _cast(self, value: int, dtype: DType, op: str = "cast") -> int:
+        if self.instructions[value].dtype == dtype:
+            return value
+        return self._emit(Instruction(op, (value,), dtype))
+
+    def _whole(self, shape: tuple[shapes.Dim, ...]) -> Chain | None:
+        """The chain of a value whose elements are those of the domain."""
+        domain = self.group.domain
+        if shapes.same(shape, domain):
+            return None
+        if not shapes.equal(shapes.numel(shape), shapes.numel(domain)):
+            raise InexpressibleError(f"{shape} is no form of {domain}")
+        return self._chain(reshape(domain), None)
+
+    def _chain(self, move: Move, rest: Chain | None) -> Chain:
+        key = (move, id(rest))
+        if key not in self.chains:
+            self.chains[key] = Chain(move, rest)
+        return self.chains[key]
+
+    def _view(self, view: View, chain: Chain | None) -> View:
+        while chain is not None:
+            view, chain = _apply(view, chain.move), chain.rest
+        return view.simplified()
+
+    def _require_place(self, number: int, chain: Chain | None, wanted: View) -> None:
+        view = self._view(View.contiguous(self.graph.nodes[number].shape), chain)
+        if not _same_elements(view, wanted):
+            raise InexpressibleError(f"%{number} is read at another place than where it is made")
+
+    def _operand(self, number: int) -> int:
+        name = self.storage(number)
+        if name not in self.operands:
+            self.operands[name] = len(self.operands)
+            self.dtypes.append(self.graph.nodes[number].dtype)
+        return self.operands[name]
+
+    def _emit(self, instruction: Instruction) -> int:
+        if instruction not in self.shared:
+            self.shared[instruction] = len(self.instructions)
+            self.instructions.append(instruction)
+        return self.shared[instruction]
+
+    # --- the iteration space -----------------------------------------------------------------
+
+    def nest(self) -> Nest:
+        """Bring all views to common dims, and join the dims that every view walks as one."""
+        whole = View.contiguous(self.group.domain).simplified()
+        views = [i.view for i in self.instructions if i.view] + [s.view for s in self.stores]
+        factors = common_factors([whole, *views])
+        if factors is None:
+            raise InexpressibleError("the views of the group have no common factors")
+        reduced = [axis in self.group.reduced for axis, parts in enumerate(factors) for _ in parts]
+        flat = [v.refined(factors).reaxed((len(reduced),)) for v in (whole, *views)]
+        for dim in reversed(range(len(reduced) - 1)):
+            if reduced[dim] == reduced[dim + 1] and all(joinable(v, dim) for v in flat[1:]):
+                flat = [join(v, dim) for v in flat]
+                del reduced[dim]
+        found = iter(flat[1:])
+        instructions = tuple(
+            replace(i, view=next(found)) if i.view else i for i in self.instructions
+        )
+        stores = tuple(replace(s, view=next(found)) for s in self.stores)
+        return Nest(
+            flat[0].extents,
+            tuple(reduced),
+            instructions,
+            stores,
+            tuple(self.operands),
+            tuple(self.dtypes),
+        )
+
+
+def is_elementwise(node: FxNode) -> bool:
+    """Whether a node is computed at each index from its operands at the same index."""
+    return "elementwise" in ops.get(node.op).traits
+
+
+_SPECIAL: dict[str, Callable[[_Reader, FxNode, Chain | None], int]] = {
+    "constant": _Reader.constant,
+    "size": _Reader.size,
+    "iota": _Reader.iota,
+    "random_bits": _Reader.random_bits,
+    "cast": _Reader.cast,
+    "bitcast": _Reader.cast,
+    "take": _Reader.take,
+    "take_along": _Reader.take_along,
+}
+
+
+def _apply(view: View, move: Move) -> View:
+    moved = move.apply(view)
+    if moved is None:
+        raise InexpressibleError(f"no view expresses the {move.op}")
+    return moved
+
+
+def _same_elements(left: View, right: View) -> bool:
+    """Whether two views of one logical shape name the same element at every index."""
+    if left.guards or right.guards or not shapes.equal(left.offset, right.offset):
+        return False
+    factors = common_factors([left, right])
+    if factors is None:
+        return False
+    pairs = zip(left.refined(factors).strides, right.refined(factors).strides, strict=True)
+    return all(shapes.equal(a, b) for a, b in pairs)

@@ -1,0 +1,86 @@
+"""Movement ops as maps of views: how the reader of a result reads the operand.
+
+A `Move` is a movement op apart from its operand. A chain of moves from a value outwards to its
+reader, applied to the value's own view, says where each element that the reader wants lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from teeny_core import Attrs, Dim, Shape
+
+from teeny_compiler.fxgraph import FXGraph
+from teeny_compiler.schedule.view import View
+
+MOVEMENT = frozenset({"reshape", "permute", "broadcast_to", "slice", "flip", "pad", "concat"})
+
+
+@dataclass(frozen=True)
+class Move:
+    """A movement op with its attributes and the shape of its result."""
+
+    op: str
+    attrs: Attrs
+    shape: Shape
+
+    def apply(self, view: View) -> View | None:
+        """Return the view of the result, given that of the operand; None: inexpressible."""
+        return _APPLY[self.op](view, self)
+
+
+def reshape(shape: Shape) -> Move:
+    """Make a move to another shape of the same elements in row-major order."""
+    return Move("reshape", Attrs(shape=shape), shape)
+
+
+def broadcast(shape: Shape) -> Move:
+    """Make a move that repeats axes of extent 1."""
+    return Move("broadcast_to", Attrs(shape=shape), shape)
+
+
+def pad(low: Shape, high: Shape, inner: Shape) -> Move:
+    """Make a move that surrounds `inner` with positions that do not exist."""
+    shape = tuple(a + b + c for a, b, c in zip(low, inner, high, strict=True))
+    return Move("pad", Attrs(low=low, high=high, value=0), shape)
+
+
+def spread(shape: Shape, axes: tuple[int, ...]) -> tuple[Move, ...]:
+    """Make the moves from a value without `axes` to one of `shape` that repeats it along them."""
+    kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
+    return reshape(kept), broadcast(shape)
+
+
+def moves_of(graph: FXGraph, number: int) -> tuple[tuple[int, Move], ...]:
+    """Return (operand, move) for each operand of a movement node; parts of a concat are pads."""
+    node = graph.nodes[number]
+    if node.op != "concat":
+        return ((node.inputs[0], Move(node.op, node.attrs, node.shape)),)
+    axis: int = node.attrs["axis"]
+    parts = []
+    start: Dim = 0
+    for operand in node.inputs:
+        inner = graph.nodes[operand].shape
+        end = start + inner[axis]
+        low = _at(axis, len(inner), start)
+        high = _at(axis, len(inner), node.shape[axis] - end)
+        parts.append((operand, pad(low, high, inner)))
+        start = end
+    return tuple(parts)
+
+
+def _at(axis: int, rank: int, value: Dim) -> Shape:
+    return tuple(value if k == axis else 0 for k in range(rank))
+
+
+_APPLY: Mapping[str, Callable[[View, Move], View | None]] = {
+    "reshape": lambda view, move: view.reshape(move.shape),
+    "permute": lambda view, move: view.permute(move.attrs["axes"]),
+    "broadcast_to": lambda view, move: view.broadcast(move.shape),
+    "slice": lambda view, move: view.slice(
+        move.attrs["starts"], move.attrs["limits"], move.attrs["steps"]
+    ),
+    "flip": lambda view, move: view.flip(move.attrs["axes"]),
+    "pad": lambda view, move: view.pad(move.attrs["low"], move.attrs["high"]),
+}
