@@ -1,1 +1,36 @@
 """The typed, Triton-like kernel language of teeny: tile IR, front end and interpreter."""
+
+from teeny_triton import ir as ir
+from teeny_triton import language as language
+from teeny_triton.builder import Builder as Builder
+from teeny_triton.errors import CompilationError as CompilationError
+from teeny_triton.errors import KernelError as KernelError
+from teeny_triton.language import Ptr as Ptr
+from teeny_triton.language import Tile as Tile
+from teeny_triton.language import TypeVar as TypeVar
+from teeny_triton.language import bf16 as bf16
+from teeny_triton.language import bool_ as bool_
+from teeny_triton.language import build_function as build_function
+from teeny_triton.language import cdiv as cdiv
+from teeny_triton.language import constexpr as constexpr
+from teeny_triton.language import f8e4m3 as f8e4m3
+from teeny_triton.language import f8e5m2 as f8e5m2
+from teeny_triton.language import f16 as f16
+from teeny_triton.language import f32 as f32
+from teeny_triton.language import f64 as f64
+from teeny_triton.language import for_ as for_
+from teeny_triton.language import i8 as i8
+from teeny_triton.language import i16 as i16
+from teeny_triton.language import i32 as i32
+from teeny_triton.language import i64 as i64
+from teeny_triton.language import if_ as if_
+from teeny_triton.language import loop as loop
+from teeny_triton.language import next_power_of_2 as next_power_of_2
+from teeny_triton.language import u8 as u8
+from teeny_triton.language import u16 as u16
+from teeny_triton.language import u32 as u32
+from teeny_triton.language import u64 as u64
+from teeny_triton.language import while_ as while_
+from teeny_triton.language import yield_ as yield_
+from teeny_triton.language.control import Facts as Facts
+from teeny_triton.target import Target as Target

@@ -1,0 +1,47 @@
+"""Errors of the kernel language, with the source they point at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from teeny_core import errors
+
+KernelError = errors.KernelError
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A stretch of source text: `column` counts from 0, `width` characters are underlined."""
+
+    file: str
+    line: int
+    column: int
+    width: int
+    text: str
+
+    def __str__(self) -> str:
+        indent = len(self.text) - len(self.text.lstrip())
+        caret = " " * (4 + self.column - indent) + "^" * max(1, self.width)
+        return f"    {self.text.strip()}\n{caret}"
+
+    @property
+    def position(self) -> str:
+        """`file:line:column`, the column counted from 1 as editors do."""
+        return f"{self.file}:{self.line}:{self.column + 1}"
+
+
+class CompilationError(KernelError):
+    """A kernel that does not compile: what is wrong, where, and through which calls.
+
+    `frames` run from the place of the error outwards along the chain of inlined helpers.
+    """
+
+    def __init__(self, reason: str, frames: Sequence[Frame], *, hint: str | None = None) -> None:
+        place, *callers = frames
+        lines = [f"{place.position}: {reason}", str(place)]
+        for caller in callers:
+            lines += [f"inlined at {caller.position}:", str(caller)]
+        super().__init__("\n".join(lines), hint=hint)
+        self.reason = reason
+        self.frames = tuple(frames)

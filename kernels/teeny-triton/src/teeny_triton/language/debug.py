@@ -1,0 +1,59 @@
+"""Checks and prints, while a kernel is built (`static_…`) or while it runs (`device_…`)."""
+
+from __future__ import annotations
+
+from teeny_triton.builder import current
+from teeny_triton.errors import KernelError
+from teeny_triton.language import semantic
+from teeny_triton.language.tile import Operand, Tile, raw, tile
+
+
+def static_assert(condition: object, message: str = "") -> None:
+    """Refuse to build the kernel unless a Python condition holds.
+
+    Raises:
+        KernelError: it does not hold, or is known only at run time.
+    """
+    if isinstance(condition, Tile):
+        raise KernelError(
+            "static_assert needs a condition that is known while the kernel is built",
+            hint="use tl.device_assert for a value of the running kernel",
+        )
+    if not condition:
+        raise KernelError(
+            f"static assertion failed: {message}" if message else "static assertion failed"
+        )
+
+
+def static_print(*values: object, sep: str = " ", end: str = "\n") -> None:
+    """Print while the kernel is built."""
+    print(*values, sep=sep, end=end)
+
+
+def device_assert(condition: Operand, message: str = "", mask: Operand | None = None) -> None:
+    """Stop the running kernel unless every element of `condition` holds (where `mask` does)."""
+    test = Tile(semantic.truth(raw(condition)))
+    if mask is not None:
+        test = test | ~Tile(semantic.truth(raw(mask)))
+    current().emit("device_assert", (test.value,), {"message": message})
+
+
+def device_print(prefix: str, *values: Operand) -> None:
+    """Print values from the running kernel."""
+    operands = tuple(tile(value).value for value in values)
+    current().emit("device_print", operands, {"prefix": prefix})
+
+
+def assume(condition: object) -> None:
+    """Tell the compiler a fact; a fact known to be false is refused."""
+    if condition is False:
+        raise KernelError("the assumption is false")
+
+
+def multiple_of(x: Tile, values: object) -> Tile:
+    """Accepted for compatibility; returns `x`."""
+    return x
+
+
+max_contiguous = multiple_of
+max_constancy = multiple_of

@@ -1,0 +1,99 @@
+"""Element types under teeny's and Triton's names, and what kernel parameters are annotated with.
+
+`Ptr[f32]` is an address of f32, `i32` a scalar, `constexpr` a Python value known when the kernel
+is built, `TypeVar("T", f32, bf16)` one of several dtypes, the same wherever it stands. To a type
+checker all of these are classes (see the stub beside this file), so that kernels type-check.
+"""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass
+from typing import Any
+
+from teeny_core import (
+    DType,
+    bf16,
+    bool_,
+    f8e4m3,
+    f8e5m2,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+
+from teeny_triton.errors import KernelError
+from teeny_triton.ir import Pointer
+
+int1 = bool_
+int8, int16, int32, int64 = i8, i16, i32, i64
+uint8, uint16, uint32, uint64 = u8, u16, u32, u64
+float16, bfloat16, float32, float64 = f16, bf16, f32, f64
+float8e4nv, float8e5 = f8e4m3, f8e5m2
+
+
+@dataclass(frozen=True, init=False)
+class TypeVar:
+    """A dtype that a call decides, one of `choices` (any when empty)."""
+
+    name: str
+    choices: tuple[DType, ...]
+
+    def __init__(self, name: str, *choices: DType) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "choices", choices)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class PointerPattern:
+    """A pointer to a dtype that a type variable stands for."""
+
+    pointee: TypeVar
+
+    def __str__(self) -> str:
+        return f"ptr<{self.pointee}>"
+
+
+class Ptr:
+    """`Ptr[f32]` and `Ptr[T]`: the type of a pointer parameter."""
+
+    def __class_getitem__(cls, item: object) -> Pointer | PointerPattern:
+        if isinstance(item, DType):
+            return Pointer(item)
+        if isinstance(item, TypeVar):
+            return PointerPattern(item)
+        if isinstance(item, typing.TypeVar):
+            return PointerPattern(TypeVar(item.__name__))
+        raise KernelError(f"a pointer cannot point at {item!r}", hint="write Ptr[f32] or Ptr[T]")
+
+
+class constexpr:  # noqa: N801 - Triton's name
+    """Annotation of a parameter that is a Python value; called, it wraps one (and is unwrapped)."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value.value if isinstance(value, constexpr) else value
+
+    def __repr__(self) -> str:
+        return f"constexpr({self.value!r})"
+
+    def __index__(self) -> int:
+        return int(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+
+def pointer_type(pointee: DType) -> Pointer:
+    """Return the type of an address of `pointee` elements."""
+    return Pointer(pointee)

@@ -1,0 +1,121 @@
+"""Loads and stores through pointers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from teeny_triton.builder import current
+from teeny_triton.errors import KernelError
+from teeny_triton.ir import Pointer, Value
+from teeny_triton.language import semantic
+from teeny_triton.language.tile import Operand, Tile, raw
+
+
+def load(
+    pointer: Operand,
+    mask: Operand | None = None,
+    other: Operand | None = None,
+    boundary_check: tuple[int, ...] = (),
+    padding_option: str = "",
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+    volatile: bool = False,
+) -> Tile:
+    """Read the elements at `pointer`; lanes where `mask` is false give `other`, 0 by default.
+
+    The pointer, the mask and `other` broadcast together. Masked-off lanes touch no memory.
+    """
+    _no_block_pointers(boundary_check, padding_option)
+    address = _address(pointer)
+    parts = [address]
+    if mask is not None:
+        parts.append(semantic.truth(raw(mask)))
+    if other is not None:
+        parts.append(semantic.cast(raw(other), _pointee(address)))
+    address, *rest = semantic.broadcast(*parts)
+    if other is not None and mask is None:
+        raise KernelError("`other` needs a `mask`", hint="pass mask=..., or drop other=...")
+    if rest:
+        known = current().constant_of(rest[0])
+        if known is True:
+            rest = []
+        elif known is False:
+            zero = current().full(address.type.shape, 0, _pointee(address))
+            return Tile(rest[1] if len(rest) == 2 else zero)
+    attrs = _hints(cache_modifier, eviction_policy, volatile)
+    (result,) = current().emit("load", (address, *rest), attrs)
+    return Tile(result)
+
+
+def store(
+    pointer: Operand,
+    value: Operand,
+    mask: Operand | None = None,
+    boundary_check: tuple[int, ...] = (),
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+) -> None:
+    """Write `value`, converted to the pointer's type, where `mask` is true."""
+    _no_block_pointers(boundary_check, "")
+    operands = _store_operands(pointer, value, mask)
+    if operands:
+        current().emit("store", operands, _hints(cache_modifier, eviction_policy, False))
+
+
+def atomic_add(
+    pointer: Operand,
+    value: Operand,
+    mask: Operand | None = None,
+    sem: str | None = None,
+    scope: str | None = None,
+) -> Tile:
+    """Add to memory atomically and return the old value; 0 where `mask` is false."""
+    operands = _store_operands(pointer, value, mask)
+    if not operands:
+        address = _address(pointer)
+        return Tile(current().full(address.type.shape, 0, _pointee(address)))
+    return Tile(current().op("atomic_add", *operands))
+
+
+def prefetch(pointer: Operand, level: int = 1, write: bool = False) -> None:
+    """Ask for the cache lines at `pointer` in cache level 1, 2 or 3; never faults."""
+    current().emit("prefetch", (_address(pointer),), {"level": level, "write": write})
+
+
+def _store_operands(pointer: Operand, value: Operand, mask: Operand | None) -> tuple[Value, ...]:
+    """Bring the operands to the pointer's shape; nothing when the mask is known to be false."""
+    address = _address(pointer)
+    parts = [address, semantic.cast(raw(value), _pointee(address))]
+    if mask is not None:
+        parts.append(semantic.truth(raw(mask)))
+    shape = semantic.common_shape([part.type.shape for part in parts])
+    operands = tuple(semantic.broadcast_to(part, shape) for part in parts)
+    known = current().constant_of(operands[2]) if mask is not None else True
+    if known is None:
+        return operands
+    return operands[:2] if known else ()
+
+
+def _address(pointer: Operand) -> Value:
+    value = raw(pointer)
+    if not isinstance(value, Value) or not value.type.is_pointer:
+        found = value.type if isinstance(value, Value) else repr(value)
+        raise KernelError(f"expected a pointer, not {found}")
+    return value
+
+
+def _pointee(address: Value) -> Any:
+    assert isinstance(address.type.element, Pointer)
+    return address.type.element.pointee
+
+
+def _hints(cache: str, eviction: str, volatile: bool) -> dict[str, object]:
+    hints = {"cache": cache, "eviction": eviction, "volatile": volatile}
+    return {name: hint for name, hint in hints.items() if hint}
+
+
+def _no_block_pointers(boundary_check: object, padding_option: object) -> None:
+    if boundary_check or padding_option:
+        raise KernelError(
+            "block pointers do not exist here", hint="use a mask: tl.load(pointer, mask=...)"
+        )

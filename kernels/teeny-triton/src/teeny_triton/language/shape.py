@@ -1,0 +1,77 @@
+"""Functions that move elements without changing them."""
+
+from __future__ import annotations
+
+from teeny_triton.builder import current
+from teeny_triton.language import semantic
+from teeny_triton.language.tile import Operand, Tile, as_shape, tile
+
+
+def broadcast_to(x: Operand, *shape: int | tuple[int, ...]) -> Tile:
+    """Repeat `x` to `shape`, with ranks aligned at the right."""
+    return tile(x).broadcast_to(*shape)
+
+
+def broadcast(a: Operand, b: Operand) -> tuple[Tile, Tile]:
+    """Bring two tiles to their common shape."""
+    left, right = semantic.broadcast(tile(a).value, tile(b).value)
+    return Tile(left), Tile(right)
+
+
+def expand_dims(x: Operand, axis: int | tuple[int, ...]) -> Tile:
+    """Insert axes of extent 1 at the given places of the result."""
+    axes = as_shape(axis)
+    result, rank = tile(x), len(tile(x).shape) + len(axes)
+    for place in sorted(semantic.axis_of(item, rank) for item in axes):
+        result = result.expand_dims(place)
+    return result
+
+
+def trans(x: Operand, *order: int | tuple[int, ...]) -> Tile:
+    """Permute the axes; without an order, swap the last two."""
+    return tile(x).trans(*order)
+
+
+def permute(x: Operand, *order: int | tuple[int, ...]) -> Tile:
+    """Permute the axes."""
+    return tile(x).trans(*order)
+
+
+def reshape(x: Operand, *shape: int | tuple[int, ...], can_reorder: bool = False) -> Tile:
+    """Return the elements in row-major order as another shape; one extent may be -1."""
+    return tile(x).reshape(*shape)
+
+
+view = reshape
+
+
+def ravel(x: Operand, can_reorder: bool = False) -> Tile:
+    """Return the elements as one axis."""
+    return tile(x).reshape(tile(x).numel)
+
+
+def join(a: Operand, b: Operand) -> Tile:
+    """Put two tiles side by side along a new last axis of extent 2."""
+    left, right = broadcast(a, b)
+    return Tile(current().op("join", left.value, right.value))
+
+
+def split(x: Operand) -> tuple[Tile, Tile]:
+    """Take apart the last axis, of extent 2."""
+    first, second = current().emit("split", (tile(x).value,))
+    return Tile(first), Tile(second)
+
+
+def interleave(a: Operand, b: Operand) -> Tile:
+    """Alternate the elements of two tiles along the last axis."""
+    joined = join(a, b)
+    if len(joined.shape) == 1:
+        return joined
+    return joined.reshape(*joined.shape[:-2], 2 * joined.shape[-2])
+
+
+def cat(a: Operand, b: Operand, can_reorder: bool = False, dim: int = 0) -> Tile:
+    """Put `b` behind `a` along an axis; the order is kept."""
+    left, right = tile(a), tile(b)
+    axis = semantic.axis_of(dim, len(left.shape))
+    return Tile(current().op("cat", left.value, right.value, axis=axis))

@@ -1,0 +1,177 @@
+"""Clean-up and facts of a finished function body. Passes return new blocks; values are shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from teeny_triton.ir import Block, Op, Value, walk
+
+EFFECTS = frozenset({"store", "atomic_add", "prefetch", "device_assert", "device_print"})
+"""Opcodes that are kept even when nothing uses their results."""
+
+
+def simplify(block: Block) -> Block:
+    """Drop carried values that never change, then everything that nothing uses."""
+    forwarded = _forward(block, {})
+    return _sweep(forwarded, set())
+
+
+def written(block: Block, pointers: Iterable[Value]) -> frozenset[Value]:
+    """Return those of `pointers` through which `block` may store."""
+    roots: dict[Value, set[Value]] = {pointer: {pointer} for pointer in pointers}
+    grown = True
+    while grown:  # carried pointers need another round
+        before = sum(map(len, roots.values()))
+        for op in walk(block):
+            for source, target in _flows(op):
+                if source in roots:
+                    roots.setdefault(target, set()).update(roots[source])
+        grown = sum(map(len, roots.values())) > before
+    stores = (op for op in walk(block) if op.opcode in ("store", "atomic_add"))
+    return frozenset().union(*(roots.get(op.operands[0], set()) for op in stores))
+
+
+def carried_start(op: Op) -> int:
+    """Index of the first carried operand of a loop."""
+    return 3 if op.opcode == "for" else 0
+
+
+def carried_arguments(op: Op, region: Block) -> tuple[Value, ...]:
+    """The arguments of a loop's region that hold carried values (all but the induction value)."""
+    return region.arguments[1:] if op.opcode == "for" else region.arguments
+
+
+def _flows(op: Op) -> Iterable[tuple[Value, Value]]:
+    """Pairs (from, to) along which a pointer may travel through `op`."""
+    if op.opcode in ("for", "while"):
+        inits = op.operands[carried_start(op) :]
+        yields = op.regions[-1].ops[-1].operands
+        for region in op.regions:
+            arguments = carried_arguments(op, region)
+            yield from zip(inits, arguments, strict=True)
+            yield from zip(yields, arguments, strict=True)
+        yield from zip(inits, op.results, strict=True)
+        yield from zip(yields, op.results, strict=True)
+    elif op.opcode == "if":
+        for region in op.regions:
+            yield from zip(region.ops[-1].operands, op.results, strict=True)
+    else:
+        for result in op.results:
+            if result.type.is_pointer:
+                yield from ((operand, result) for operand in op.operands)
+
+
+# --- carried values that never change ---
+
+
+def _forward(block: Block, known: dict[Value, Value]) -> Block:
+    """Rewrite uses by `known`, which grows by the carried values found constant on the way."""
+    return Block(block.arguments, [_forward_op(op, known) for op in block.ops])
+
+
+def _forward_op(op: Op, known: dict[Value, Value]) -> Op:
+    operands = tuple(known.get(operand, operand) for operand in op.operands)
+    if op.opcode not in ("for", "while"):
+        regions = tuple(_forward(region, known) for region in op.regions)
+        return replace(op, operands=operands, regions=regions)
+    start = carried_start(op)
+    body = op.regions[-1]
+    yields = body.ops[-1].operands
+    arguments = carried_arguments(op, body)
+    kept = []
+    for i, (init, argument, result) in enumerate(
+        zip(operands[start:], arguments, op.results, strict=True)
+    ):
+        if yields[i] in (argument, init):
+            known[result] = init
+            for region in op.regions:
+                known[carried_arguments(op, region)[i]] = init
+        else:
+            kept.append(i)
+    return _forward_regions(_keep_carried(replace(op, operands=operands), kept), known)
+
+
+def _forward_regions(op: Op, known: dict[Value, Value]) -> Op:
+    return replace(op, regions=tuple(_forward(region, known) for region in op.regions))
+
+
+def _keep_carried(op: Op, kept: list[int]) -> Op:
+    """Return the loop with only the carried values at the places `kept`."""
+    start = carried_start(op)
+    operands = (*op.operands[:start], *(op.operands[start + i] for i in kept))
+    regions = []
+    for region in op.regions:
+        arguments = carried_arguments(op, region)
+        leading = region.arguments[: len(region.arguments) - len(arguments)]
+        ops = list(region.ops)
+        if region is op.regions[-1]:
+            last = ops[-1]
+            ops[-1] = replace(last, operands=tuple(last.operands[i] for i in kept))
+        regions.append(Block((*leading, *(arguments[i] for i in kept)), ops))
+    results = tuple(op.results[i] for i in kept)
+    return replace(op, operands=operands, results=results, regions=tuple(regions))
+
+
+# --- what nothing uses ---
+
+
+def _sweep(block: Block, live: set[Value]) -> Block:
+    """Return the ops that have effects or reach `live`, which grows by what they use."""
+    kept: list[Op] = []
+    for op in reversed(block.ops):
+        handler = _SWEEPERS.get(op.opcode)
+        swept = handler(op, live) if handler else _sweep_plain(op, live)
+        if swept is not None:
+            kept.append(swept)
+            live.update(swept.operands)
+    return Block(block.arguments, kept[::-1])
+
+
+def _sweep_plain(op: Op, live: set[Value]) -> Op | None:
+    needed = op.opcode in EFFECTS or op.opcode == "yield"
+    return op if needed or not live.isdisjoint(op.results) else None
+
+
+def _sweep_if(op: Op, live: set[Value]) -> Op | None:
+    kept = [i for i, result in enumerate(op.results) if result in live]
+    if not kept and not _has_effects(op):
+        return None
+    regions = []
+    for region in op.regions:
+        last = region.ops[-1]
+        narrowed = replace(last, operands=tuple(last.operands[i] for i in kept))
+        regions.append(_sweep(Block(region.arguments, [*region.ops[:-1], narrowed]), live))
+    results = tuple(op.results[i] for i in kept)
+    return replace(op, results=results, regions=tuple(regions))
+
+
+def _sweep_loop(op: Op, live: set[Value]) -> Op | None:
+    kept = {i for i, result in enumerate(op.results) if result in live}
+    if not kept and not _has_effects(op):
+        return None
+    while True:
+        narrowed = _keep_carried(op, sorted(kept))
+        inside = set(live)
+        regions = tuple(_sweep(region, inside) for region in narrowed.regions)
+        used = {
+            i
+            for region in op.regions
+            for i, argument in enumerate(carried_arguments(op, region))
+            if argument in inside
+        }
+        if used <= kept:
+            live |= inside
+            return replace(narrowed, regions=regions)
+        kept |= used
+
+
+def _has_effects(op: Op) -> bool:
+    return any(inner.opcode in EFFECTS for region in op.regions for inner in walk(region))
+
+
+_SWEEPERS: Mapping[str, Callable[[Op, set[Value]], Op | None]] = {
+    "if": _sweep_if,
+    "for": _sweep_loop,
+    "while": _sweep_loop,
+}

@@ -1,0 +1,253 @@
+"""What every computing opcode means, in NumPy.
+
+The interpreter executes ops by these functions and the builder folds constants by them, so that
+there is one definition. Values are arrays of the exact NumPy dtype; results too. Elementwise
+results are those of IEEE arithmetic in the element type, rounded once: f16 and bf16 compute in
+f32, transcendental functions in f64. Integers wrap. As in NumPy, integer division by zero gives 0
+and a shift by the width or more gives 0 (or the sign).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from teeny_core import DType
+
+from teeny_triton.ir import COMPARISONS
+
+Array: TypeAlias = npt.NDArray[Any]
+Function: TypeAlias = Callable[..., Array]
+
+
+def elementwise(opcode: str, *operands: Array) -> Array:
+    """Return the result of a unary, binary, comparison, `fma` or `where` op.
+
+    Operands have equal shapes and the dtypes that the op's type rule asks for.
+    """
+    with np.errstate(all="ignore"):
+        return np.asarray(_FUNCTIONS[opcode](*operands))
+
+
+def cast(x: Array, target: DType) -> Array:
+    """Convert values: float to integer truncates and saturates, with NaN to 0."""
+    with np.errstate(all="ignore"):
+        if target.is_bool:
+            return np.asarray(x != 0)
+        if _is_float(x) and target.is_int:
+            return _saturate(_widen(x).astype(np.float64), target)
+        return x.astype(target.numpy)
+
+
+def bitcast(x: Array, target: DType) -> Array:
+    """Return the same bits as another dtype of the same size."""
+    return x.view(target.numpy)
+
+
+def reduce(kind: str, x: Array, axis: int) -> Array:
+    """Reduce one axis. f16 and bf16 accumulate in f32; max and min propagate NaN, and argmax and
+    argmin take it, else the first of equals."""
+    with np.errstate(all="ignore"):
+        if kind in ("argmax", "argmin"):
+            find = np.argmax if kind == "argmax" else np.argmin
+            return np.asarray(find(_widen(x), axis=axis)).astype(np.int32)
+        wide = _widen(x)
+        result = _REDUCERS[kind].reduce(wide, axis=axis, dtype=wide.dtype)
+        return np.asarray(result).astype(x.dtype)
+
+
+def dot(a: Array, b: Array, acc: Array) -> Array:
+    """Return `acc + a @ b` in the dtype of `acc`."""
+    with np.errstate(all="ignore"):
+        return np.asarray(acc + np.matmul(a.astype(acc.dtype), b.astype(acc.dtype)))
+
+
+def _is_float(x: Array) -> bool:
+    return x.dtype.kind not in "biu"  # ml_dtypes floats have kind V or f
+
+
+def _widen(x: Array) -> Array:
+    """f16, bf16 and f8 as f32; anything else as it is."""
+    return x.astype(np.float32) if _is_float(x) and x.dtype.itemsize < 4 else x
+
+
+def _saturate(x: Array, target: DType) -> Array:
+    low, high = int(target.min), int(target.max)
+    whole = np.where(np.isnan(x), 0.0, np.trunc(x))
+    inside = (whole >= float(low)) & (whole < float(high + 1))
+    clipped = np.where(whole < 0, np.array(low, target.numpy), np.array(high, target.numpy))
+    return np.where(inside, np.where(inside, whole, 0.0).astype(target.numpy), clipped)
+
+
+def _rounded(function: Function) -> Function:
+    """Run in f32 for narrower floats, and return the operands' dtype."""
+
+    def run(*operands: Array) -> Array:
+        return np.asarray(function(*map(_widen, operands))).astype(operands[0].dtype)
+
+    return run
+
+
+def _precise(function: Function) -> Function:
+    """Run in f64 and round to the operands' dtype."""
+
+    def run(*operands: Array) -> Array:
+        wide = (x.astype(np.float64) for x in operands)
+        return np.asarray(function(*wide)).astype(operands[0].dtype)
+
+    return run
+
+
+def _comparison(function: Function) -> Function:
+    def run(a: Array, b: Array) -> Array:
+        return np.asarray(function(_widen(a), _widen(b)))
+
+    return run
+
+
+def _pow(a: Array, b: Array) -> Array:
+    if _is_float(a):
+        return _precise(np.power)(a, b)
+    result, base, exponent = np.ones_like(a), a, np.maximum(b, 0)
+    while exponent.any():
+        result = np.where(exponent & 1, result * base, result)
+        base, exponent = base * base, exponent >> 1
+    odd = (b & 1).astype(bool)
+    inverse = np.where(a == 1, 1, np.where(a + 1 == 0, np.where(odd, -1, 1), 0)).astype(a.dtype)
+    return np.where(b < 0, inverse, result)
+
+
+def _umulhi(a: Array, b: Array) -> Array:
+    """High half of the product of the operands' bits, read as unsigned."""
+    if a.dtype.itemsize == 4:
+        wide = a.view(np.uint32).astype(np.uint64) * b.view(np.uint32).astype(np.uint64)
+        return (wide >> np.uint64(32)).astype(np.uint32).view(a.dtype)
+    x, y, half, low = a.view(np.uint64), b.view(np.uint64), np.uint64(32), np.uint64(0xFFFFFFFF)
+    cross = (x & low) * (y >> half) + (((x & low) * (y & low)) >> half)
+    carry = (x >> half) * (y & low) + (cross & low)
+    return np.asarray((x >> half) * (y >> half) + (cross >> half) + (carry >> half)).view(a.dtype)
+
+
+def _fma(a: Array, b: Array, c: Array) -> Array:
+    if a.dtype == np.float64:
+        return _fma_exact(a, b, c)
+    # The product of two f32 is exact in f64. The sum is rounded to odd (Boldo and Melquiond,
+    # "Emulation of FMA and correctly rounded sums", 2008), so that the last rounding is right.
+    product, addend = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
+    total = np.asarray(product + addend)
+    back = total - product
+    error = (product - (total - back)) + (addend - back)
+    even = (total.view(np.int64) & 1) == 0
+    inexact = np.isfinite(total) & (error != 0) & even
+    odd = np.where(inexact, np.nextafter(total, np.copysign(np.inf, error)), total)
+    return odd.astype(np.float32).astype(a.dtype)
+
+
+def _fma_exact(a: Array, b: Array, c: Array) -> Array:
+    plain = np.asarray(a * b + c)
+    finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
+    result = plain.copy()
+    for index in np.argwhere(finite):
+        x, y, z = (Fraction(float(v[tuple(index)])) for v in (a, b, c))
+        exact = x * y + z
+        if exact:  # an exact zero keeps the sign that IEEE gives it
+            result[tuple(index)] = _nearest(exact)
+    return result
+
+
+def _nearest(value: Fraction) -> float:
+    try:
+        return value.numerator / value.denominator
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1.0 / (1.0 + np.exp(-x)))
+
+
+def _rsqrt(x: Array) -> Array:
+    return np.asarray(1.0 / np.sqrt(x))
+
+
+def _erf(x: Array) -> Array:
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x)).astype(np.float64)
+
+
+_REDUCERS: Mapping[str, np.ufunc] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "xor_sum": np.bitwise_xor,
+}
+
+_ROUNDED: Mapping[str, Function] = {
+    "neg": np.negative,
+    "abs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "trunc": np.trunc,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+
+_PRECISE: Mapping[str, Function] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "sqrt": np.sqrt,
+    "rsqrt": _rsqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "erf": _erf,
+    "sigmoid": _sigmoid,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+}
+
+_BITS: Mapping[str, Function] = {
+    "not": np.invert,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+    "pow": _pow,
+    "umulhi": _umulhi,
+    "fma": _fma,
+    "where": np.where,
+}
+
+_COMPARE: tuple[Function, ...] = (
+    np.equal,
+    np.not_equal,
+    np.less,
+    np.less_equal,
+    np.greater,
+    np.greater_equal,
+)
+
+_FUNCTIONS: Mapping[str, Function] = {
+    **{name: _rounded(function) for name, function in _ROUNDED.items()},
+    **{name: _precise(function) for name, function in _PRECISE.items()},
+    **{name: _comparison(function) for name, function in zip(COMPARISONS, _COMPARE, strict=True)},
+    **_BITS,
+}
+
+ELEMENTWISE = frozenset(_FUNCTIONS)
+"""The opcodes that `elementwise` knows."""
