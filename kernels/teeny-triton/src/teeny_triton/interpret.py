@@ -1,0 +1,349 @@
+"""A NumPy executor of tile IR: the reference that every kernel and back end is tested against.
+
+Programs of the grid run one after the other; each op runs once for its whole tile by the
+functions of `semantics`. It is exact and slow, and it checks what compiled code may assume:
+bounds of every access, divisibility and aliasing of parameters.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from teeny_core import DType, bool_
+
+from teeny_triton import semantics
+from teeny_triton.errors import KernelError
+from teeny_triton.ir import Block, Function, Op, Parameter, Pointer, Type, Value
+from teeny_triton.memory import AddressSpace, Array, Region, flat, poisoned
+
+Environment: TypeAlias = dict[Value, Array]
+
+
+def interpret(
+    function: Function, grid: Sequence[int], arguments: Sequence[Any] | Mapping[str, Any]
+) -> None:
+    """Run `function` once for each program of `grid` (one to three extents).
+
+    Pointer parameters take NumPy arrays of the pointee's dtype and any strides, which are
+    written in place; scalars take numbers.
+
+    Raises:
+        KernelError: a wrong argument, an access out of bounds or a failed device_assert, with
+            the source line of the op where it is known.
+    """
+    extents = (*grid, 1, 1, 1)[:3]
+    if not 1 <= len(grid) <= 3 or min(extents) < 0:
+        raise KernelError(f"a grid has one to three extents of at least 0, not {tuple(grid)}")
+    space = AddressSpace()
+    environment = _bind(function, arguments, space)
+    fixed = len(space)
+    axes = [range(extent) for extent in reversed(extents)]
+    for z, y, x in itertools.product(*axes):
+        program = _Program((x, y, z), extents, space)
+        program.run(function.body, dict(environment))
+        space.truncate(fixed)
+
+
+def _bind(
+    function: Function, arguments: Sequence[Any] | Mapping[str, Any], space: AddressSpace
+) -> Environment:
+    values = _by_name(function, arguments)
+    arrays: dict[str, Array] = {}
+    environment: Environment = {}
+    for parameter in function.parameters:
+        element, given = parameter.value.type.element, values[parameter.name]
+        if isinstance(element, Pointer):
+            array = _check_array(parameter.name, given, element.pointee)
+            arrays[parameter.name] = array
+            elements, origin = flat(array)
+            address = space.add(Region(parameter.name, elements, origin))
+            environment[parameter.value] = np.asarray(address, np.int64)
+        else:
+            environment[parameter.value] = _check_scalar(parameter, given, element)
+    _check_aliases(function.parameters, arrays)
+    return environment
+
+
+def _by_name(function: Function, arguments: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
+    names = [parameter.name for parameter in function.parameters]
+    if not isinstance(arguments, Mapping):
+        if len(arguments) != len(names):
+            raise KernelError(
+                f"{function.name} takes {len(names)} arguments "
+                f"({', '.join(names)}), not {len(arguments)}"
+            )
+        return dict(zip(names, arguments, strict=True))
+    if set(arguments) != set(names):
+        wrong = sorted(set(arguments) ^ set(names))
+        raise KernelError(f"{function.name} takes {', '.join(names)}; wrong: {', '.join(wrong)}")
+    return dict(arguments)
+
+
+def _check_array(name: str, given: Any, dtype: DType) -> Array:
+    if not isinstance(given, np.ndarray) or given.dtype != dtype.numpy:
+        found = given.dtype if isinstance(given, np.ndarray) else type(given).__name__
+        raise KernelError(f"argument {name} must be an array of {dtype}, not {found}")
+    return given
+
+
+def _check_scalar(parameter: Parameter, given: Any, dtype: DType) -> Array:
+    try:
+        value = np.asarray(given).astype(dtype.numpy)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise KernelError(f"argument {parameter.name} must be {dtype}, not {given!r}") from error
+    if value.shape != () or (not dtype.is_float and value != given):
+        raise KernelError(f"argument {parameter.name} must be {dtype}, not {given!r}")
+    if parameter.divisibility > 1 and int(value) % parameter.divisibility:
+        raise KernelError(
+            f"argument {parameter.name} must be a multiple of {parameter.divisibility}, not {given}"
+        )
+    return value
+
+
+def _check_aliases(parameters: Sequence[Parameter], arrays: Mapping[str, Array]) -> None:
+    facts = {p.name: p for p in parameters}
+    for a, b in itertools.combinations(arrays, 2):
+        relevant = facts[a].written or facts[b].written
+        promised = facts[a].noalias or facts[b].noalias
+        if relevant and promised and np.may_share_memory(arrays[a], arrays[b]):
+            raise KernelError(
+                f"arguments {a} and {b} overlap, but the kernel may assume that they do not",
+                hint="specialise it with Facts(noalias=False) for both",
+            )
+
+
+class _Program:
+    """One program instance: its place in the grid, and its private memory."""
+
+    def __init__(
+        self, index: tuple[int, int, int], grid: tuple[int, ...], space: AddressSpace
+    ) -> None:
+        self.index = index
+        self.grid = grid
+        self.space = space
+        self.scratch: dict[Op, Array] = {}
+
+    def run(self, block: Block, env: Environment) -> tuple[Array, ...]:
+        """Execute a block and return what it yields."""
+        for op in block.ops:
+            if op.opcode == "yield":
+                return tuple(env[operand] for operand in op.operands)
+            for result, value in zip(op.results, self.execute(op, env), strict=True):
+                env[result] = value
+        return ()
+
+    def execute(self, op: Op, env: Environment) -> tuple[Array, ...]:
+        """Return the results of one op."""
+        operands = tuple(env[operand] for operand in op.operands)
+        if op.opcode in semantics.ELEMENTWISE:
+            return (semantics.elementwise(op.opcode, *operands),)
+        if op.opcode in _CONTROL:
+            return _CONTROL[op.opcode](self, op, operands, env)
+        try:
+            return _EXECUTORS[op.opcode](self, op, operands)
+        except KernelError as error:
+            raise _located(error, op, self.index) from error
+
+
+Executor: TypeAlias = Callable[[_Program, Op, tuple[Array, ...]], tuple[Array, ...]]
+Control: TypeAlias = Callable[[_Program, Op, tuple[Array, ...], Environment], tuple[Array, ...]]
+
+
+def _located(error: KernelError, op: Op, index: tuple[int, int, int]) -> KernelError:
+    place = op.location
+    where = f"{place.file}:{place.line}:{place.column + 1}: " if place else ""
+    message = f"{where}program {index}: {op.opcode} {error.message}"
+    return KernelError(message, hint=error.hint)
+
+
+def _element(kind: Type) -> DType:
+    assert isinstance(kind.element, DType)
+    return kind.element
+
+
+def _const(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    dtype = _element(op.result.type)
+    return (np.asarray(op.attrs["value"]).astype(dtype.numpy),)
+
+
+def _program_id(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (np.asarray(program.index[op.attrs["axis"]], np.int32),)
+
+
+def _num_programs(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (np.asarray(program.grid[op.attrs["axis"]], np.int32),)
+
+
+def _arange(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (np.arange(op.attrs["start"], op.attrs["end"], dtype=np.int32),)
+
+
+def _broadcast(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (np.broadcast_to(operands[0], op.result.type.shape).copy(),)
+
+
+def _expand_dims(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (np.expand_dims(operands[0], op.attrs["axis"]),)
+
+
+def _trans(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (np.ascontiguousarray(operands[0].transpose(op.attrs["order"])),)
+
+
+def _reshape(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (operands[0].reshape(op.result.type.shape),)
+
+
+def _join(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (np.stack(operands, axis=-1),)
+
+
+def _split(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (operands[0][..., 0].copy(), operands[0][..., 1].copy())
+
+
+def _cat(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (np.concatenate(operands, axis=op.attrs["axis"]),)
+
+
+def _cast(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (semantics.cast(operands[0], _element(op.result.type)),)
+
+
+def _bitcast(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (semantics.bitcast(operands[0], _element(op.result.type)),)
+
+
+def _reduce(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (semantics.reduce(op.attrs["kind"], operands[0], op.attrs["axis"]),)
+
+
+def _dot(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (semantics.dot(*operands),)
+
+
+def _addptr(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    element = op.result.type.element
+    assert isinstance(element, Pointer)
+    pointer, offset = operands
+    return (np.asarray(pointer + offset.astype(np.int64) * element.pointee.itemsize),)
+
+
+def _mask(operands: tuple[Array, ...], index: int) -> Array:
+    shape = operands[0].shape
+    return operands[index] if len(operands) > index else np.ones(shape, bool_.numpy)
+
+
+def _load(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    zero = np.zeros(op.result.type.shape, _element(op.result.type).numpy)
+    other = operands[2] if len(operands) == 3 else zero
+    return (program.space.read(operands[0], _mask(operands, 1), other),)
+
+
+def _store(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    program.space.write(operands[0], operands[1], _mask(operands, 2))
+    return ()
+
+
+def _atomic_add(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    addresses, values, mask = operands[0], operands[1], _mask(operands, 2)
+    old = np.zeros_like(values)
+    for lane in np.ndindex(addresses.shape):  # one by one: lanes may share an address
+        here = np.zeros_like(mask)
+        here[lane] = mask[lane]
+        old = np.where(here, program.space.read(addresses, here, old), old)
+        program.space.write(addresses, semantics.elementwise("add", old, values), here)
+    return (old,)
+
+
+def _prefetch(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return ()
+
+
+def _scratch(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    if op not in program.scratch:
+        element = op.result.type.element
+        assert isinstance(element, Pointer)
+        region = Region("scratch", poisoned(op.attrs["size"], element.pointee))
+        program.scratch[op] = np.asarray(program.space.add(region), np.int64)
+    return (program.scratch[op],)
+
+
+def _assert(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    if not operands[0].all():
+        raise KernelError(f"failed: {op.attrs['message']}")
+    return ()
+
+
+def _print(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    print(f"pid {program.index} {op.attrs['prefix']}", *operands)
+    return ()
+
+
+def _for(
+    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+) -> tuple[Array, ...]:
+    lower, upper, step = (int(x) for x in operands[:3])
+    if step <= 0:
+        raise _located(KernelError(f"steps by {step}, not forwards"), op, program.index)
+    carried = operands[3:]
+    (body,) = op.regions
+    for i in range(lower, upper, step):
+        induction = np.asarray(i).astype(operands[0].dtype)
+        carried = program.run(body, _enter(env, body, (induction, *carried)))
+    return carried
+
+
+def _while(
+    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+) -> tuple[Array, ...]:
+    test, body = op.regions
+    carried = operands
+    while program.run(test, _enter(env, test, carried))[0]:
+        carried = program.run(body, _enter(env, body, carried))
+    return carried
+
+
+def _if(
+    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+) -> tuple[Array, ...]:
+    yes, no = op.regions
+    return program.run(yes if operands[0] else no, env)
+
+
+def _enter(env: Environment, block: Block, arguments: Sequence[Array]) -> Environment:
+    env.update(zip(block.arguments, arguments, strict=True))
+    return env
+
+
+_CONTROL: Mapping[str, Control] = {"for": _for, "while": _while, "if": _if}
+
+_EXECUTORS: Mapping[str, Executor] = {
+    "const": _const,
+    "program_id": _program_id,
+    "num_programs": _num_programs,
+    "arange": _arange,
+    "splat": _broadcast,
+    "broadcast": _broadcast,
+    "expand_dims": _expand_dims,
+    "trans": _trans,
+    "reshape": _reshape,
+    "join": _join,
+    "split": _split,
+    "cat": _cat,
+    "cast": _cast,
+    "bitcast": _bitcast,
+    "addptr": _addptr,
+    "load": _load,
+    "store": _store,
+    "atomic_add": _atomic_add,
+    "prefetch": _prefetch,
+    "scratch": _scratch,
+    "reduce": _reduce,
+    "dot": _dot,
+    "device_assert": _assert,
+    "device_print": _print,
+}

@@ -1,0 +1,122 @@
+"""The memory of interpreted kernels: NumPy arrays in one checked address space.
+
+An address is a 64-bit number: which array, and how many bytes from its start. Arrays lie so far
+apart that an address that leaves one never lands in another, so every access out of bounds is
+found and can be told by name and index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from teeny_core import DType
+
+from teeny_triton.errors import KernelError
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_SHIFT = 44
+_MIDDLE = 1 << (_SHIFT - 1)
+
+
+@dataclass(frozen=True)
+class Region:
+    """A stretch of elements, `origin` of which precede the address that a kernel is given."""
+
+    name: str
+    elements: Array
+    origin: int = 0
+
+
+def flat(array: Array) -> tuple[Array, int]:
+    """Return all memory between the first and last element of `array` as one axis, and the
+    index in it of `array[0, ..., 0]`; both share memory, strides of any sign are allowed.
+
+    Raises:
+        KernelError: a stride that is no multiple of the element size.
+    """
+    strides = [stride for stride, n in zip(array.strides, array.shape, strict=True) if n > 1]
+    if any(stride % array.itemsize for stride in strides):
+        raise KernelError(f"array strides {array.strides} split elements", hint="copy the array")
+    if array.size == 0:
+        return array.reshape(-1), 0
+    low = high = 0
+    for stride, extent in zip(array.strides, array.shape, strict=True):
+        reach = stride // array.itemsize * (extent - 1)
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    corner = array[tuple(slice(None, None, -1 if s < 0 else 1) for s in array.strides)]
+    count = high - low + 1
+    whole = np.lib.stride_tricks.as_strided(corner, (count,), (array.itemsize,))
+    return whole, -low
+
+
+class AddressSpace:
+    """Regions by address; reads and writes are checked against their bounds."""
+
+    def __init__(self) -> None:
+        self._regions: list[Region] = []
+
+    def add(self, region: Region) -> int:
+        """Place a region and return the address of its origin."""
+        self._regions.append(region)
+        return self._base(len(self._regions) - 1) + region.origin * region.elements.itemsize
+
+    def truncate(self, count: int) -> None:
+        """Forget all but the first `count` regions."""
+        del self._regions[count:]
+
+    def __len__(self) -> int:
+        return len(self._regions)
+
+    def read(self, addresses: Array, mask: Array, other: Array) -> Array:
+        """Return the elements at `addresses` where `mask` holds, `other` elsewhere."""
+        result = np.array(other)
+        for region, lanes, index in self._resolve(addresses, mask, "reads"):
+            result[lanes] = region.elements[index].astype(result.dtype, copy=False)
+        return result
+
+    def write(self, addresses: Array, values: Array, mask: Array) -> None:
+        """Store `values` where `mask` holds; of equal addresses the last lane wins."""
+        for region, lanes, index in self._resolve(addresses, mask, "writes"):
+            region.elements[index] = values[lanes]
+
+    def _resolve(
+        self, addresses: Array, mask: Array, verb: str
+    ) -> list[tuple[Region, Array, Array]]:
+        """Split active lanes by region: the lanes, and the element index of each."""
+        numbers = np.where(mask, addresses >> _SHIFT, 0)
+        found = []
+        for number in np.unique(numbers[mask]):
+            lanes = mask & (numbers == number)
+            region = self._regions[int(number) - 1]
+            offset = addresses[lanes] - self._base(int(number) - 1)
+            found.append((region, lanes, _checked(region, offset, verb)))
+        return found
+
+    @staticmethod
+    def _base(index: int) -> int:
+        return ((index + 1) << _SHIFT) + _MIDDLE
+
+
+def _checked(region: Region, offsets: Array, verb: str) -> Array:
+    size = region.elements.itemsize
+    index = offsets // size
+    if (offsets % size).any():
+        raise KernelError(f"{verb} {region.name} between two elements")
+    wrong = (index < 0) | (index >= region.elements.size)
+    if wrong.any():
+        place = int(index[wrong][0]) - region.origin
+        raise KernelError(
+            f"{verb} {region.name}[{place}], outside its {region.elements.size} elements",
+            hint="mask the access: tl.load(pointer, mask=offset < n)",
+        )
+    return np.asarray(index)
+
+
+def poisoned(size: int, dtype: DType) -> Array:
+    """Memory that has not been written: NaN, or the largest integer."""
+    fill = np.nan if dtype.is_float else dtype.max
+    return np.full(size, fill).astype(dtype.numpy)
