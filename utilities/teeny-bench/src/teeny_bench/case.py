@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from teeny_core import TeenyError
+
+Arrays: TypeAlias = Sequence[NDArray[Any]]
 
 
 class MismatchError(TeenyError):
@@ -14,36 +18,59 @@ class MismatchError(TeenyError):
 
 
 @dataclass(frozen=True)
-class Case:
-    """`ours` and `peer` compute the same; `flops` and `bytes` count one call (0: not known).
+class Sides:
+    """The computation, once a call, in teeny and in the peer; `values` runs both, ours first."""
 
-    `values` returns the arrays to compare, ours first. `tolerance` is relative to the largest
-    magnitude of the peer's values.
+    ours: Callable[[], object]
+    peer: Callable[[], object]
+    values: Callable[[], tuple[Arrays, Arrays]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A comparison that costs nothing until it is built.
+
+    Attributes:
+        name: unique in its suite.
+        build: makes the arguments and compiles both sides.
+        flops: multiplications and additions of one call; 0 where they do not limit it.
+        bytes: bytes that one call must read and write; 0 where they do not limit it.
+        tolerance: the largest difference, as a share of the largest magnitude of the peer's values.
     """
 
     name: str
-    ours: Callable[[], object]
-    peer: Callable[[], object]
-    values: Callable[[], tuple[list[np.ndarray], list[np.ndarray]]]
+    build: Callable[[], Sides]
     flops: float = 0.0
     bytes: float = 0.0
     tolerance: float = 1e-4
 
 
-Suite = Callable[[str, int], Iterator[Case]]
-"""`suite(peer, threads)` yields its cases, one at a time so that memory stays small."""
+Suite: TypeAlias = Callable[[str], Iterator[Case]]
+"""`suite(peer)` yields its cases."""
 
 
-def check(case: Case) -> None:
-    """Raise MismatchError unless both sides of `case` agree."""
-    ours, theirs = case.values()
+def check(case: Case, sides: Sides) -> None:
+    """Compare the values of both sides.
+
+    Raises:
+        MismatchError: they differ in number, shape, or by more than the tolerance.
+    """
+    ours, theirs = sides.values()
+    if len(ours) != len(theirs):
+        raise MismatchError(f"{case.name}: {len(ours)} outputs, and the peer gives {len(theirs)}")
     for index, (got, want) in enumerate(zip(ours, theirs, strict=True)):
         if got.shape != want.shape:
             raise MismatchError(f"{case.name}: output {index} is {got.shape}, not {want.shape}")
-        scale = float(np.max(np.abs(want), initial=0.0)) or 1.0
-        error = float(np.max(np.abs(got.astype(np.float64) - want), initial=0.0)) / scale
+        error = difference(got, want)
         if not error <= case.tolerance:
             raise MismatchError(
                 f"{case.name}: output {index} differs by {error:.2e} of its largest value",
                 hint=f"at most {case.tolerance:.0e} is expected",
             )
+
+
+def difference(got: NDArray[Any], want: NDArray[Any]) -> float:
+    """Return the largest difference, as a share of the largest magnitude in `want`."""
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    scale = float(np.max(np.abs(want), initial=0.0)) or 1.0
+    return float(np.max(np.abs(got - want), initial=0.0)) / scale

@@ -6,38 +6,79 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from teeny_core import ConfigError
+from teeny_cli import examples
 
-app = typer.Typer(help="Compare teeny with a peer, alternating in one process.")
+app = typer.Typer(add_completion=False)
+
+EXAMPLES = (
+    "teeny bench gemm --vs torch --threads 2",
+    "teeny bench conv --only lenet",
+    "teeny bench mnist --vs inductor --json rows.json --plot rows.svg",
+)
 
 
-@app.callback(invoke_without_command=True)
+@app.command(epilog=examples(*EXAMPLES))
 def bench(
-    suite: Annotated[str, typer.Argument(help="What to measure; `all` runs every suite.")],
+    suite: Annotated[
+        str,
+        typer.Argument(
+            help="gemm, pointwise, softmax, layernorm, attention, conv, mnist, or all of them."
+        ),
+    ],
     vs: Annotated[str, typer.Option(help="The peer: torch (eager) or inductor.")] = "torch",
-    threads: Annotated[int, typer.Option(min=1, help="Threads for both sides.")] = 1,
-    seconds: Annotated[float, typer.Option(help="Time for each side of a row.")] = 1.0,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of both sides.")] = 1,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time for each side of a row.")] = 1.0,
     only: Annotated[str, typer.Option(help="Run only the rows whose name holds this text.")] = "",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows here.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the ratios into this SVG.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the rows here.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw the ratios into this file.")
+    ] = None,
 ) -> None:
-    """Check that both sides give the same values, then time them in turn.
+    """Compare teeny with PyTorch: check that both give the same values, then time them in turn.
 
-    Examples:
-        teeny bench gemm --vs torch --threads 2
-
-        teeny bench mnist --vs inductor --json rows.json --plot rows.svg
+    A ratio is the peer's time divided by teeny's: over 1, teeny is faster. The table goes to
+    standard output; a row whose two sides disagree is reported, not timed, and ends in exit code 1.
     """
-    from teeny_bench import report
-    from teeny_bench.runner import run_suites
+    from rich.console import Console
+    from teeny_cli import require_writable, write_file
+    from teeny_core import ConfigError
 
-    console = Console()
-    rows = list(run_suites(suite, vs, threads, seconds, only, Console(stderr=True)))
+    from teeny_bench import report
+    from teeny_bench.case import MismatchError
+    from teeny_bench.plot import require_svg, to_svg
+    from teeny_bench.runner import Options, run_suites, select
+    from teeny_bench.suites import SUITES
+
+    for file in (json_file, plot):
+        if file is not None:
+            require_writable(file)
+    if plot is not None:
+        require_svg(plot)
+
+    progress = Console(stderr=True)
+    mismatches: list[MismatchError] = []
+    rows = []
+    options = Options(vs, threads, seconds, only)
+    try:
+        for row in run_suites(
+            select(suite, SUITES),
+            options,
+            announce=progress.status,
+            on_mismatch=mismatches.append,
+        ):
+            rows.append(row)
+    finally:  # what was measured stays, also when ctrl-C ends the run
+        if rows:
+            Console().print(report.table(rows))
+            if json_file is not None:
+                write_file(json_file, report.to_json(rows).encode())
+            if plot is not None:
+                write_file(plot, to_svg(rows))
+    for error in mismatches:
+        typer.echo(f"error: {error}", err=True)
+    if mismatches:
+        raise typer.Exit(1)
     if not rows:
         raise ConfigError(f"no row of {suite!r} holds {only!r}", hint="run it without --only")
-    report.print_table(rows, console)
-    if json_file is not None:
-        report.write_json(rows, json_file)
-    if plot is not None:
-        report.write_plot(rows, plot)

@@ -65,13 +65,13 @@ def copy_bandwidth(size_bytes: int, threads: int) -> float:
 
 
 def share_of_limit(flops: float, bytes_moved: float, seconds: float, threads: int) -> str:
-    """Say how far a run of `seconds` is from the nearer physical limit."""
-    compute = flops / fma_peak(threads) if flops else 0.0
-    if compute and bytes_moved == 0.0:
-        return f"{100 * compute / seconds:.0f} % of FMA peak"
-    memory = bytes_moved / copy_bandwidth(int(bytes_moved), threads) if bytes_moved else 0.0
-    if compute == memory == 0.0:
+    """Say how far a run of `seconds` is from the nearer physical limit; empty where none counts."""
+    shares: dict[str, float] = {}
+    if flops:
+        shares["FMA"] = flops / fma_peak(threads) / seconds
+    if bytes_moved:
+        shares["copy"] = bytes_moved / copy_bandwidth(int(bytes_moved), threads) / seconds
+    if not shares:
         return ""
-    if compute >= memory:
-        return f"{100 * compute / seconds:.0f} % of FMA peak"
-    return f"{100 * memory / seconds:.0f} % of copy bandwidth"
+    limit = max(shares, key=shares.__getitem__)
+    return f"{100 * shares[limit]:.0f} % {limit}"

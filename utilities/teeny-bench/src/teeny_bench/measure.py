@@ -1,8 +1,8 @@
-"""Timing two functions fairly on a machine that others share.
+"""Timing functions fairly on a machine that others share.
 
-The two run in turn, round by round, so that a drift of the machine's speed meets both alike; each
-round repeats a function until it has run long enough for the clock. The best round tells what the
-code can do, the median what a user sees.
+The functions run in turn, round by round, so that a drift of the machine's speed meets all alike;
+each round repeats a function until it has run long enough for the clock. The best round tells what
+the code can do, the median what a user sees.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ MIN_ROUNDS = 5
 ROUND_SECONDS = 0.02
 MAX_REPEATS = 100_000
 
+Call = Callable[[], object]
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -25,31 +27,33 @@ class Timing:
     median: float
 
 
-def repeats_for(function: Callable[[], object], seconds: float = ROUND_SECONDS) -> int:
-    """Return how many calls of `function` take about `seconds`; also warms it up."""
-    function()
-    count = 1
-    while True:
-        elapsed = _time_round(function, count)
-        if elapsed >= seconds / 2 or count >= MAX_REPEATS:
-            return max(1, min(MAX_REPEATS, round(count * seconds / max(elapsed, 1e-9))))
-        count *= 4
-
-
-def alternate(functions: Sequence[Callable[[], object]], seconds: float = 1.0) -> list[Timing]:
-    """Time `functions` in turn for about `seconds` each; at least `MIN_ROUNDS` rounds."""
+def alternate(functions: Sequence[Call], seconds: float = 1.0) -> list[Timing]:
+    """Time `functions` in turn for about `seconds` each, and at least `MIN_ROUNDS` rounds."""
     counts = [repeats_for(function) for function in functions]
     samples: list[list[float]] = [[] for _ in functions]
     spent = 0.0
     while spent < seconds * len(functions) or len(samples[0]) < MIN_ROUNDS:
         for function, count, sample in zip(functions, counts, samples, strict=True):
-            elapsed = _time_round(function, count)
+            elapsed = _round_seconds(function, count)
             sample.append(elapsed / count)
             spent += elapsed
     return [Timing(min(sample), statistics.median(sample)) for sample in samples]
 
 
-def _time_round(function: Callable[[], object], count: int) -> float:
+def repeats_for(function: Call, seconds: float = ROUND_SECONDS) -> int:
+    """Return how many calls of `function` take about `seconds`; also warms it up."""
+    function()
+    count = 1
+    while True:
+        elapsed = _round_seconds(function, count)
+        if elapsed >= seconds / 2 or count >= MAX_REPEATS:
+            return max(1, min(MAX_REPEATS, round(count * seconds / max(elapsed, 1e-9))))
+        count *= 4
+
+
+def _round_seconds(function: Call, count: int) -> float:
+    if count > 1:
+        function()  # short calls begin with their own data in the caches, not the other side's
     start = time.perf_counter()
     for _ in range(count):
         function()

@@ -1,41 +1,80 @@
-"""The peers: PyTorch eager and PyTorch's Inductor, with the same number of threads."""
+"""The peers: PyTorch eager and PyTorch's Inductor, with the same number of threads as teeny."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from teeny_core import TeenyError
 
-PEERS = ("torch", "inductor")
+Function: TypeAlias = Callable[..., Any]
 
 
 class PeerError(TeenyError):
-    """A peer is not installed or not known."""
+    """A peer that is unknown, not installed, or does not work here."""
 
 
 def torch_module() -> Any:
-    """Import torch, or say how to get it."""
+    """Import torch.
+
+    Raises:
+        PeerError: it is not installed.
+    """
     try:
         import torch
-    except ImportError:
+    except ImportError as error:
         raise PeerError(
-            "the peer 'torch' is not installed",
-            hint="scripts/install-torch puts the CPU build into this environment",
-        ) from None
+            "the peer needs torch, which is not installed",
+            hint="scripts/install-torch, or: pip install torch "
+            "--index-url https://download.pytorch.org/whl/cpu",
+        ) from error
     return torch
 
 
-def prepare(peer: str, threads: int) -> None:
-    """Check that `peer` is there and give it `threads` threads."""
-    if peer not in PEERS:
-        raise PeerError(f"unknown peer {peer!r}", hint=f"one of {', '.join(PEERS)}")
-    torch_module().set_num_threads(threads)
+def _eager(function: Function) -> Function:
+    return function
 
 
-def compiled(peer: str, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Return `function` as the peer runs it best: as it is, or through Inductor."""
-    if peer == "torch":
-        return function
-    compiled_function: Callable[..., Any] = torch_module().compile(function, **options)
+def _inductor(function: Function) -> Function:
+    """Compile for exactly the shapes of the first call; a break in the graph is an error."""
+    compiled_function: Function = torch_module().compile(function, fullgraph=True, dynamic=False)
     return compiled_function
+
+
+PEERS: Mapping[str, Callable[[Function], Function]] = {"torch": _eager, "inductor": _inductor}
+
+
+def compiled(peer: str, function: Function) -> Function:
+    """Return `function`, over torch tensors, as the peer runs it: as it is, or through Inductor."""
+    return PEERS[peer](function)
+
+
+def prepare(peer: str, threads: int) -> None:
+    """Give `peer` so many threads, and see that it works.
+
+    Raises:
+        PeerError: it is unknown, not installed, or cannot compile.
+    """
+    if peer not in PEERS:
+        raise PeerError(f"no peer is called {peer!r}", hint=f"one of {', '.join(PEERS)}")
+    torch = torch_module()
+    torch.set_num_threads(threads)
+    probe = compiled(peer, lambda x: x.sin() + 1)
+    try:
+        probe(torch.zeros(64))
+    except Exception as error:  # Inductor's many types: of the compiler, the linker, the loader
+        reason = str(error).strip().partition("\n")[0]
+        raise PeerError(
+            f"the peer {peer!r} does not work here: {reason}",
+            hint="Inductor needs a C++ compiler: install g++ or clang++, "
+            "or name one in the environment variable CXX",
+        ) from error
+
+
+def forget() -> None:
+    """Drop what the peer compiled.
+
+    Functions that share their source, as those of one suite do, would otherwise count as
+    recompilations of one another, and beyond a small number of them run uncompiled.
+    """
+    torch_module().compiler.reset()

@@ -1,21 +1,53 @@
-"""Compiling a function over example arrays, on the CPU device."""
+"""The same function in teeny and in the peer, over the same arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import teeny_core as tn
+from numpy.typing import NDArray
+
+from teeny_bench.case import Sides
+from teeny_bench.peers import Function, compiled, torch_module
+
+DEVICE = "cpu"
 
 
-def program(function: Callable[..., Any], *examples: np.ndarray) -> tn.Program:
+def pair(peer: str, ours: Function, theirs: Function, arrays: Sequence[NDArray[Any]]) -> Sides:
+    """Compile a function of traced tensors for the CPU, and the same of torch tensors for `peer`.
+
+    Both take `arrays`, which torch sees without a copy.
+    """
+    program = program_of(ours, arrays)
+    return sides(lambda: program(*arrays), peer_call(compiled(peer, theirs), arrays))
+
+
+def sides(ours: Callable[[], Any], theirs: Callable[[], Any]) -> Sides:
+    """Make two sides whose results are the values to compare."""
+    return Sides(ours, theirs, lambda: (outputs(ours()), outputs(theirs())))
+
+
+def program_of(function: Function, examples: Sequence[NDArray[Any]]) -> tn.Program:
     """Trace `function` over tensors shaped like `examples` and compile it for the CPU."""
     handles = [tn.SymTensor.input(tn.dtype(array.dtype), array.shape) for array in examples]
-    return tn.compile(tn.trace(function, *handles), device="cpu")
+    return tn.compile(tn.trace(function, *handles), device=DEVICE)
 
 
-def outputs(result: Any) -> list[np.ndarray]:
+def peer_call(function: Function, arrays: Sequence[NDArray[Any]]) -> Callable[[], Any]:
+    """Bind `function` to torch tensors that share the memory of `arrays`, without gradients."""
+    torch = torch_module()
+    tensors = [torch.from_numpy(array) for array in arrays]
+
+    def call() -> Any:
+        with torch.inference_mode():
+            return function(*tensors)
+
+    return call
+
+
+def outputs(result: Any) -> list[NDArray[Any]]:
     """Return what a program or a torch function returned as a list of NumPy arrays."""
     many = result if isinstance(result, (list, tuple)) else [result]
     return [
@@ -23,18 +55,7 @@ def outputs(result: Any) -> list[np.ndarray]:
     ]
 
 
-def pair(
-    ours: Callable[..., Any], theirs: Callable[..., Any], arrays: list[np.ndarray]
-) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Return two argument-less calls, ours over NumPy arrays and the peer's over tensors."""
-    from teeny_bench.peers import torch_module
-
-    torch = torch_module()
-    tensors = [torch.from_numpy(array) for array in arrays]
-    compiled = program(ours, *arrays)
-
-    def run_peer() -> Any:
-        with torch.inference_mode():
-            return theirs(*tensors)
-
-    return (lambda: compiled(*arrays)), run_peer
+def normal(seed: int, *shapes: tuple[int, ...]) -> list[NDArray[np.float32]]:
+    """Return arrays of standard normal numbers."""
+    random = np.random.default_rng(seed)
+    return [random.standard_normal(shape, np.float32) for shape in shapes]

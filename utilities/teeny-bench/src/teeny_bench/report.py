@@ -1,17 +1,16 @@
-"""Rows of results: as a table, as JSON and as a picture."""
+"""Rows of results, as a table and as JSON."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from teeny_bench.measure import Timing
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -58,50 +57,38 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def print_table(rows: Sequence[Row], console: Console) -> None:
-    """Print `rows` as a table; wins are green, losses red."""
-    table = Table(
-        title=f"teeny against {rows[0].peer}, {rows[0].threads} thread(s)" if rows else ""
-    )
-    table.add_column("case")
-    for heading in ("ours best", "peer best", "ratio best", "ratio median"):
-        table.add_column(heading, justify="right")
-    table.add_column("note")
+def table(rows: Sequence[Row]) -> Table:
+    """Lay out `rows`, of one peer and number of threads: the best times, both ratios, the note.
+
+    Wins are green, losses red.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    result = Table(title=title(rows), title_justify="left", box=SIMPLE_HEAD)
+    result.add_column("case", no_wrap=True)
+    for heading in ("ours", "peer", "ratio", "median"):
+        result.add_column(heading, justify="right", no_wrap=True)
+    result.add_column("of limit", justify="right", no_wrap=True)
     for row in rows:
         colour = "green" if row.ratio_best >= 1.0 else "red"
-        table.add_row(
+        result.add_row(
             f"{row.suite} {row.name}",
             seconds_text(row.ours_best_s),
             seconds_text(row.peer_best_s),
-            f"[{colour}]{row.ratio_best:.2f}[/{colour}]",
+            f"[{colour}]{row.ratio_best:.2f}[/]",
             f"{row.ratio_median:.2f}",
             row.note,
         )
-    console.print(table)
+    return result
 
 
-def write_json(rows: Sequence[Row], path: Path) -> None:
-    """Write `rows` as a JSON list, to a temporary name first."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
-    os.replace(temporary, path)
+def title(rows: Sequence[Row]) -> str:
+    """Say what `rows` compare."""
+    threads = rows[0].threads
+    return f"teeny against {rows[0].peer}, {threads} thread{'' if threads == 1 else 's'}"
 
 
-def write_plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the best ratios as horizontal bars into an SVG (or whatever the suffix names)."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    from matplotlib import pyplot
-
-    names = [f"{row.suite} {row.name}" for row in rows]
-    ratios = [row.ratio_best for row in rows]
-    figure, axes = pyplot.subplots(figsize=(8, 1 + 0.3 * len(rows)), layout="constrained")
-    colours = ["#2a9d8f" if ratio >= 1 else "#e76f51" for ratio in ratios]
-    bars = axes.barh(names, ratios, color=colours)
-    axes.bar_label(bars, fmt="%.2f", padding=3)
-    axes.axvline(1.0, color="black", linewidth=1)
-    axes.invert_yaxis()
-    axes.set_xlabel(f"{rows[0].peer} time / teeny time ({rows[0].threads} thread(s), best)")
-    figure.savefig(path)
-    pyplot.close(figure)
+def to_json(rows: Sequence[Row]) -> str:
+    """Return `rows` as a JSON list of objects."""
+    return json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False) + "\n"

@@ -2,39 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
-import teeny_cpu
-from rich.console import Console
 from teeny_core import ConfigError
 
-from teeny_bench import machine
-from teeny_bench.case import Case, check
+from teeny_bench import peers
+from teeny_bench.case import Case, MismatchError, Suite, check
 from teeny_bench.measure import alternate
-from teeny_bench.peers import prepare
 from teeny_bench.report import Row, make_row
-from teeny_bench.suites import SUITES
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: the peer, the threads of both sides, seconds for each side, and which rows."""
+
+    peer: str = "torch"
+    threads: int = 1
+    seconds: float = 1.0
+    only: str = ""
+
+
+def select(suite: str, suites: Mapping[str, Suite]) -> Mapping[str, Suite]:
+    """Return the suite of that name, or all of them.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if suite == ALL:
+        return suites
+    if suite not in suites:
+        raise ConfigError(
+            f"no suite is called {suite!r}", hint=f"one of {', '.join(suites)}, or {ALL}"
+        )
+    return {suite: suites[suite]}
 
 
 def run_suites(
-    suite: str, peer: str, threads: int, seconds: float, only: str, console: Console
+    suites: Mapping[str, Suite],
+    options: Options,
+    *,
+    announce: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    on_mismatch: Callable[[MismatchError], None] | None = None,
 ) -> Iterator[Row]:
-    """Run `suite` (or `all`) and yield its rows, with the progress on `console`."""
-    names = list(SUITES) if suite == "all" else [suite]
-    if unknown := [name for name in names if name not in SUITES]:
-        raise ConfigError(f"unknown suite {unknown[0]!r}", hint=f"one of {', '.join(SUITES)}, all")
-    prepare(peer, threads)
-    teeny_cpu.set_num_threads(threads)
-    for name in names:
-        for case in SUITES[name](peer, threads):
-            if only in case.name:
-                with console.status(f"{name} {case.name}"):
-                    yield run_case(name, case, peer, threads, seconds)
+    """Run `suites` and yield a row for each of their cases.
+
+    Args:
+        suites: what to run.
+        options: how to run it.
+        announce: called with the name of each case; its context spans the case.
+        on_mismatch: takes the error of a case whose sides disagree, which then has no row;
+            without it the error is raised.
+
+    Raises:
+        PeerError: the peer is missing.
+        MismatchError: two sides disagree.
+    """
+    import teeny_cpu
+
+    peers.prepare(options.peer, options.threads)
+    teeny_cpu.set_num_threads(options.threads)
+    for name, suite in suites.items():
+        for case in suite(options.peer):
+            if options.only not in case.name:
+                continue
+            try:
+                with announce(f"{name} {case.name}"):
+                    row = run_case(name, case, options)
+            except MismatchError as error:
+                if on_mismatch is None:
+                    raise
+                on_mismatch(error)
+            else:
+                yield row
+            peers.forget()
 
 
-def run_case(suite: str, case: Case, peer: str, threads: int, seconds: float) -> Row:
+def run_case(suite: str, case: Case, options: Options) -> Row:
     """Check and time one case."""
-    check(case)
-    ours, theirs = alternate([case.ours, case.peer], seconds)
-    note = machine.share_of_limit(case.flops, case.bytes, ours.best, threads)
-    return make_row(suite, case.name, threads, ours, peer, theirs, note)
+    from teeny_bench import machine
+
+    sides = case.build()
+    check(case, sides)
+    ours, theirs = alternate([sides.ours, sides.peer], options.seconds)
+    note = machine.share_of_limit(case.flops, case.bytes, ours.best, options.threads)
+    return make_row(suite, case.name, options.threads, ours, options.peer, theirs, note)

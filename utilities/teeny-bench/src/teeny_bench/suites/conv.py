@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-import numpy as np
 from teeny_core import ops
 
-from teeny_bench.case import Case
-from teeny_bench.peers import compiled, torch_module
-from teeny_bench.programs import outputs, pair
+from teeny_bench.case import Case, Sides
+from teeny_bench.peers import torch_module
+from teeny_bench.programs import normal, pair
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,21 @@ class Shape:
     stride: int = 1
     padding: int = 0
     groups: int = 1
+
+    @property
+    def input(self) -> tuple[int, ...]:
+        """Shape of the images."""
+        return (self.batch, self.channels, self.side, self.side)
+
+    @property
+    def weight(self) -> tuple[int, ...]:
+        """Shape of the filters."""
+        return (self.filters, self.channels // self.groups, self.kernel, self.kernel)
+
+    @property
+    def output(self) -> tuple[int, ...]:
+        """Shape of the result."""
+        return (self.batch, self.filters, self.out_side, self.out_side)
 
     @property
     def out_side(self) -> int:
@@ -53,65 +69,61 @@ FORWARD = (
     Shape("mobilenet 1x1 24→144@56", 1, 24, 56, 144, 1),
     Shape("mobilenet 1x1 96→24@56", 1, 96, 56, 24, 1),
     Shape("mobilenet 1x1 320→1280@7", 1, 320, 7, 1280, 1),
-    Shape("mobilenet depthwise 96@112 s2", 1, 96, 112, 96, 3, stride=2, padding=1, groups=96),
-    Shape("mobilenet depthwise 144@56", 1, 144, 56, 144, 3, padding=1, groups=144),
+    Shape("mobilenet dw 96@112 s2", 1, 96, 112, 96, 3, stride=2, padding=1, groups=96),
+    Shape("mobilenet dw 144@56", 1, 144, 56, 144, 3, padding=1, groups=144),
 )
 BACKWARD = (*FORWARD[:2], FORWARD[3], FORWARD[5])
 
 
-def conv(peer: str, threads: int) -> Iterator[Case]:
+def conv(peer: str) -> Iterator[Case]:
     """Yield forward passes with bias, then gradients of input and weight."""
-    torch = torch_module()
-    rng = np.random.default_rng(0)
     for shape in FORWARD:
-        x, w = _operands(shape, rng)
-        bias = rng.standard_normal(shape.filters).astype(np.float32)
-        options = {"stride": shape.stride, "padding": shape.padding, "groups": shape.groups}
-        run_ours, run_theirs = pair(
-            lambda x, w, b, options=options: ops.conv2d(x, w, b, **options),
-            compiled(
-                peer,
-                lambda x, w, b, options=options: torch.nn.functional.conv2d(x, w, b, **options),
-            ),
-            [x, w, bias],
-        )
-        yield _case(f"{shape.name}", run_ours, run_theirs, shape.flops)
+        yield Case(shape.name, partial(_forward, peer, shape), flops=shape.flops)
     for shape in BACKWARD:
-        x, w = _operands(shape, rng)
-        dy = rng.standard_normal(
-            (shape.batch, shape.filters, shape.out_side, shape.out_side)
-        ).astype(np.float32)
-        yield _gradient(peer, shape, "dX", [dy, w], x.shape)
-        yield _gradient(peer, shape, "dW", [x, dy], w.shape)
+        for which, build in GRADIENTS.items():
+            yield Case(f"{shape.name} {which}", partial(build, peer, shape), flops=shape.flops)
 
 
-def _operands(shape: Shape, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    taps = shape.channels // shape.groups
-    x = rng.standard_normal((shape.batch, shape.channels, shape.side, shape.side))
-    w = rng.standard_normal((shape.filters, taps, shape.kernel, shape.kernel))
-    return x.astype(np.float32), (w / np.sqrt(taps * shape.kernel**2)).astype(np.float32)
+def _forward(peer: str, shape: Shape) -> Sides:
+    options = {"stride": shape.stride, "padding": shape.padding, "groups": shape.groups}
+    reference = torch_module().nn.functional.conv2d
+
+    def ours(x: Any, w: Any, bias: Any) -> Any:
+        return ops.conv2d(x, w, bias, **options)
+
+    def theirs(x: Any, w: Any, bias: Any) -> Any:
+        return reference(x, w, bias, **options)
+
+    return pair(peer, ours, theirs, normal(0, shape.input, shape.weight, (shape.filters,)))
 
 
-def _gradient(
-    peer: str, shape: Shape, which: str, arrays: list[np.ndarray], size: tuple[int, ...]
-) -> Case:
-    torch = torch_module()
-    stride, padding = shape.stride, shape.padding
-    ours_op = ops.conv2d_grad_input if which == "dX" else ops.conv2d_grad_weight
-    gradient = torch.nn.grad.conv2d_input if which == "dX" else torch.nn.grad.conv2d_weight
+def _input_gradient(peer: str, shape: Shape) -> Sides:
+    reference = torch_module().nn.grad.conv2d_input
 
-    def theirs(first, second):  # type: ignore[no-untyped-def]
-        if which == "dX":
-            return gradient(size, second, first, stride, padding)
-        return gradient(first, size, second, stride, padding)
+    def ours(dy: Any, w: Any) -> Any:
+        return ops.conv2d_grad_input(dy, w, shape.input, stride=shape.stride, padding=shape.padding)
 
-    run_ours, run_theirs = pair(
-        lambda a, b: ours_op(a, b, size, stride=stride, padding=padding),
-        compiled(peer, theirs),
-        arrays,
-    )
-    return _case(f"{shape.name} {which}", run_ours, run_theirs, shape.flops)
+    def theirs(dy: Any, w: Any) -> Any:
+        return reference(shape.input, w, dy, shape.stride, shape.padding)
+
+    return pair(peer, ours, theirs, normal(0, shape.output, shape.weight))
 
 
-def _case(name: str, ours, theirs, flops: float) -> Case:  # type: ignore[no-untyped-def]
-    return Case(name, ours, theirs, lambda: (outputs(ours()), outputs(theirs())), flops=flops)
+def _weight_gradient(peer: str, shape: Shape) -> Sides:
+    reference = torch_module().nn.grad.conv2d_weight
+
+    def ours(x: Any, dy: Any) -> Any:
+        return ops.conv2d_grad_weight(
+            x, dy, shape.weight, stride=shape.stride, padding=shape.padding
+        )
+
+    def theirs(x: Any, dy: Any) -> Any:
+        return reference(x, shape.weight, dy, shape.stride, shape.padding)
+
+    return pair(peer, ours, theirs, normal(0, shape.input, shape.output))
+
+
+GRADIENTS: Mapping[str, Callable[[str, Shape], Sides]] = {
+    "dX": _input_gradient,
+    "dW": _weight_gradient,
+}

@@ -1,34 +1,113 @@
-"""LeNet-5 on MNIST: training steps at batch 64 and inference at batch 1 and 256."""
+"""LeNet-5 on MNIST: an epoch of training at batch 64, and inference at batch 1 and 256."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import teeny_core as tn
+from numpy.typing import NDArray
 from teeny_core import nn, optim
 from teeny_vision import mnist as data
 
-from teeny_bench.case import Case
+from teeny_bench.case import Case, Sides
 from teeny_bench.peers import compiled, torch_module
-from teeny_bench.programs import outputs
+from teeny_bench.programs import DEVICE, peer_call, sides
 
 BATCH = 64
-STEPS = 94  # a tenth of an epoch: 60,000 images make 938 batches
+EPOCH_STEPS = 937  # whole batches of the 60,000 training images
 CHECKED_STEPS = 4
 LEARNING_RATE = 2e-3
 INFERENCE_BATCHES = (1, 256)
 
+Step = Callable[[Any, Any], Any]
 
-def peer_lenet() -> Any:
+
+def mnist(peer: str) -> Iterator[Case]:
+    """Yield training and inference."""
+    training = partial(_training, peer)
+    yield Case(f"train epoch, batch {BATCH}", training, tolerance=1e-3)
+    for batch in INFERENCE_BATCHES:
+        yield Case(f"infer batch {batch}", partial(_inference, peer, batch))
+
+
+def _training(peer: str) -> Sides:
+    """Train through the epoch in file order: forward, backward and AdamW, each step in full."""
+    images, labels = _images(EPOCH_STEPS * BATCH)
+    torch = torch_module()
+    tensors = torch.from_numpy(images), torch.from_numpy(labels)
+    ours, theirs = _our_step(), _peer_step(peer)
+    return Sides(
+        lambda: _losses(ours, images, labels, EPOCH_STEPS),
+        lambda: _losses(theirs, *tensors, EPOCH_STEPS),
+        lambda: (
+            [_losses(_our_step(), images, labels, CHECKED_STEPS)],
+            [_losses(_peer_step(peer), *tensors, CHECKED_STEPS)],
+        ),
+    )
+
+
+def _losses(step: Step, images: Any, labels: Any, count: int) -> NDArray[np.float64]:
+    """Take `count` steps over consecutive batches and return their losses."""
+    batches = [slice(index * BATCH, (index + 1) * BATCH) for index in range(count)]
+    return np.array([float(step(images[rows], labels[rows])) for rows in batches])
+
+
+def _our_step() -> Step:
+    model, _ = _models()
+    return tn.train_step(model, nn.CrossEntropyLoss(), optim.AdamW(lr=LEARNING_RATE))
+
+
+def _peer_step(peer: str) -> Step:
+    torch = torch_module()
+    _, model = _models()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+    criterion = torch.nn.CrossEntropyLoss()
+    loss_of = compiled(peer, lambda x, y: criterion(model(x), y))
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(x, y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+def _inference(peer: str, batch: int) -> Sides:
+    """Run one forward pass; ours is one program for any batch size."""
+    images, _ = _images(batch)
+    model, peer_model = _models()
+    handle = tn.SymTensor.input(tn.f32, (None, *images.shape[1:]))
+    program = tn.compile(tn.trace(model, handle), device=DEVICE)
+    return sides(lambda: program(images), peer_call(compiled(peer, peer_model.eval()), [images]))
+
+
+def _images(count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    digits = data.load(verify=False)
+    return data.normalise(digits.x_train[:count]), digits.y_train[:count].astype(np.int64)
+
+
+def _models() -> tuple[nn.Layer[Any, Any], Any]:
+    """Return our model and the peer's with equal weights."""
+    torch_module().manual_seed(0)
+    theirs = _peer_lenet()
+    ours = data.mnist_lenet5()
+    ours.load_state_dict({name: value.numpy() for name, value in theirs.state_dict().items()})
+    return ours, theirs
+
+
+def _peer_lenet() -> Any:
     """Build the same model in torch, with the same parameter names."""
     torch = torch_module()
+    layers = torch.nn
 
-    class LeNet5(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class LeNet5(layers.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
-            layers = torch.nn
             self.conv1 = layers.Conv2d(1, 6, 5, padding=2)
             self.conv2 = layers.Conv2d(6, 16, 5)
             self.head = layers.Sequential(
@@ -41,92 +120,9 @@ def peer_lenet() -> Any:
             )
 
         def forward(self, x: Any) -> Any:
-            pool = torch.nn.functional.max_pool2d
+            pool = layers.functional.max_pool2d
             x = pool(self.conv1(x).relu(), 2)
             x = pool(self.conv2(x).relu(), 2)
             return self.head(x)
 
     return LeNet5()
-
-
-def models() -> tuple[nn.Layer[Any, Any], Any]:
-    """Return our model and the peer's with equal weights."""
-    torch_module().manual_seed(0)
-    theirs = peer_lenet()
-    ours = data.mnist_lenet5()
-    ours.load_state_dict({name: value.numpy() for name, value in theirs.state_dict().items()})
-    return ours, theirs
-
-
-def mnist(peer: str, threads: int) -> Iterator[Case]:
-    """Yield training and inference."""
-    images, labels = data.load().normalised_train()
-    yield training(peer, images, labels)
-    for batch in INFERENCE_BATCHES:
-        yield inference(peer, images[:batch])
-
-
-def training(peer: str, images: np.ndarray, labels: np.ndarray) -> Case:
-    """Build the case of `STEPS` training steps: forward, backward and AdamW."""
-    torch = torch_module()
-
-    def our_step() -> Any:
-        model, _ = models()
-        return tn.train_step(model, nn.CrossEntropyLoss(), optim.AdamW(lr=LEARNING_RATE))
-
-    def their_step() -> Any:
-        _, model = models()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
-        forward = compiled(peer, model)
-        loss_function = torch.nn.CrossEntropyLoss()
-
-        def step(x: Any, y: Any) -> Any:
-            optimizer.zero_grad(set_to_none=True)
-            loss = loss_function(forward(x), y)
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        return step
-
-    def run(step: Any, x: Any, y: Any, steps: int) -> list[Any]:
-        batches = [slice(k * BATCH, (k + 1) * BATCH) for k in range(steps)]
-        return [step(x[rows], y[rows]) for rows in batches]
-
-    tensors = torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
-
-    def values() -> tuple[list[np.ndarray], list[np.ndarray]]:
-        ours = run(our_step(), images, labels, CHECKED_STEPS)
-        theirs = run(their_step(), *tensors, CHECKED_STEPS)
-        return [np.array(list(map(float, ours)))], [np.array(list(map(float, theirs)))]
-
-    step, peer_step = our_step(), their_step()
-    return Case(
-        f"train {STEPS} steps of {BATCH}",
-        lambda: run(step, images, labels, STEPS),
-        lambda: run(peer_step, *tensors, STEPS),
-        values,
-        tolerance=1e-3,
-    )
-
-
-def inference(peer: str, images: np.ndarray) -> Case:
-    """Build the case of one forward pass."""
-    torch = torch_module()
-    model, peer_model = models()
-    handle = tn.SymTensor.input(tn.f32, (None, *images.shape[1:]))
-    program = tn.compile(tn.trace(model, handle), device="cpu")
-    forward = compiled(peer, peer_model.eval())
-    tensor = torch.from_numpy(images)
-
-    def theirs() -> Any:
-        with torch.inference_mode():
-            return forward(tensor)
-
-    return Case(
-        f"infer batch {len(images)}",
-        lambda: program(images),
-        theirs,
-        lambda: (outputs(program(images)), outputs(theirs())),
-        tolerance=1e-4,
-    )

@@ -2,80 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
+from math import prod
 from typing import Any
 
-import numpy as np
 from teeny_core import nn
 
-from teeny_bench.case import Case
-from teeny_bench.peers import compiled, torch_module
-from teeny_bench.programs import outputs, pair
+from teeny_bench.case import Case, Sides
+from teeny_bench.peers import Function, torch_module
+from teeny_bench.programs import normal, pair
 
 POINTWISE_SIZES = (4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20)
 SOFTMAX_SHAPES = ((1024, 1000), (1024, 1024), (8192, 128))
 LAYERNORM_SHAPES = ((1024, 1000), (1024, 1024), (1024, 4096))
+FLOAT_BYTES = 4
+TOLERANCE = 1e-5
 
 
-def make_case(
-    name: str,
-    ours: Callable[..., Any],
-    theirs: Callable[..., Any],
-    arrays: list[np.ndarray],
-    written: int,
-) -> Case:
-    """Build a memory-bound case that reads `arrays` once and writes `written` f32 elements."""
-    run_ours, run_theirs = pair(ours, theirs, arrays)
-    return Case(
-        name,
-        run_ours,
-        run_theirs,
-        lambda: (outputs(run_ours()), outputs(run_theirs())),
-        bytes=float(sum(array.nbytes for array in arrays) + 4 * written),
-        tolerance=1e-5,
+def pointwise(peer: str) -> Iterator[Case]:
+    """Yield a sum and gelu(x·w + b) over growing arrays."""
+    for size in POINTWISE_SIZES:
+        label = f"{size >> 20}M" if size >> 20 else f"{size >> 10}K"
+        yield _case(f"add {label}", partial(_add, peer, size), 3 * size)
+        yield _case(f"gelu(x·w+b) {label}", partial(_gelu, peer, size), 4 * size)
+
+
+def softmax(peer: str) -> Iterator[Case]:
+    """Yield softmax over the last axis."""
+    for shape in SOFTMAX_SHAPES:
+        yield _case(_label(shape), partial(_softmax, peer, shape), 2 * prod(shape))
+
+
+def layernorm(peer: str) -> Iterator[Case]:
+    """Yield layer norm with scale and shift over the last axis."""
+    for shape in LAYERNORM_SHAPES:
+        yield _case(_label(shape), partial(_layer_norm, peer, shape), 2 * prod(shape))
+
+
+def _case(name: str, build: partial[Sides], elements: int) -> Case:
+    """Make a case limited by the `elements` that it must read and write."""
+    return Case(name, build, bytes=float(FLOAT_BYTES * elements), tolerance=TOLERANCE)
+
+
+def _label(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _add(peer: str, size: int) -> Sides:
+    add: Function = lambda x, y: x + y  # noqa: E731
+    return pair(peer, add, add, normal(0, (size,), (size,)))
+
+
+def _gelu(peer: str, size: int) -> Sides:
+    gelu = torch_module().nn.functional.gelu
+    return pair(
+        peer,
+        lambda x, w, b: (x * w + b).gelu(),
+        lambda x, w, b: gelu(x * w + b),
+        normal(0, (size,), (size,), (size,)),
     )
 
 
-def pointwise(peer: str, threads: int) -> Iterator[Case]:
-    """Yield a sum and gelu(x·w + b) over growing arrays."""
-    torch = torch_module()
-    rng = np.random.default_rng(0)
-    gelu = torch.nn.functional.gelu
-    for size in POINTWISE_SIZES:
-        x, w, b = (rng.standard_normal(size, np.float32) for _ in range(3))
-        label = f"{size >> 20}M" if size >> 20 else f"{size >> 10}K"
-        add = lambda x, y: x + y  # noqa: E731
-        yield make_case(f"add {label}", add, compiled(peer, add), [x, w], size)
-        yield make_case(
-            f"gelu(x·w+b) {label}",
-            lambda x, w, b: (x * w + b).gelu(),
-            compiled(peer, lambda x, w, b: gelu(x * w + b)),
-            [x, w, b],
-            size,
-        )
+def _softmax(peer: str, shape: tuple[int, int]) -> Sides:
+    function: Function = lambda x: x.softmax(-1)  # noqa: E731
+    return pair(peer, function, function, normal(0, shape))
 
 
-def softmax(peer: str, threads: int) -> Iterator[Case]:
-    """Yield softmax over the last axis."""
-    rng = np.random.default_rng(0)
-    function = lambda x: x.softmax(-1)  # noqa: E731
-    for shape in SOFTMAX_SHAPES:
-        x = rng.standard_normal(shape, np.float32)
-        name = "x".join(map(str, shape))
-        yield make_case(name, function, compiled(peer, function), [x], x.size)
+def _layer_norm(peer: str, shape: tuple[int, int]) -> Sides:
+    width = shape[1:]
+    reference = torch_module().nn.functional.layer_norm
 
+    def ours(x: Any, weight: Any, bias: Any) -> Any:
+        return nn.functional.layer_norm(x, width, weight, bias)
 
-def layernorm(peer: str, threads: int) -> Iterator[Case]:
-    """Yield layer norm with scale and shift over the last axis."""
-    torch = torch_module()
-    rng = np.random.default_rng(0)
-    for shape in LAYERNORM_SHAPES:
-        x = rng.standard_normal(shape, np.float32)
-        w, b = (rng.standard_normal(shape[1], np.float32) for _ in range(2))
-        yield make_case(
-            "x".join(map(str, shape)),
-            lambda x, w, b: nn.functional.layer_norm(x, (x.shape[-1],), w, b),
-            compiled(peer, lambda x, w, b: torch.nn.functional.layer_norm(x, w.shape, w, b)),
-            [x, w, b],
-            x.size,
-        )
+    def theirs(x: Any, weight: Any, bias: Any) -> Any:
+        return reference(x, width, weight, bias)
+
+    return pair(peer, ours, theirs, normal(0, shape, width, width))

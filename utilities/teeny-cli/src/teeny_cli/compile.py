@@ -1,0 +1,62 @@
+"""`teeny compile MODEL --emit STAGE`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teeny_cli.help import examples
+
+if TYPE_CHECKING:
+    pass
+
+EXAMPLES = examples(
+    "teeny compile lenet5 --emit graph",
+    "teeny compile lenet5 --train --emit schedule",
+    "teeny compile mnist-lenet5.safetensors --emit llvm -o lenet5.ll",
+    "teeny compile package.module:Model --input 'f32[n, 3, 224, 224]' --emit tile",
+)
+
+
+def compile_model(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="The name of a model (lenet5, mlp), a .safetensors file that `teeny train` wrote, "
+            "or MODULE:FACTORY, a function or class that returns a layer."
+        ),
+    ],
+    emit: Annotated[
+        str, typer.Option(metavar="STAGE", help="The stage to print, from graph to llvm and asm.")
+    ] = "graph",
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="TYPE",
+            help="The type of each input of MODULE:FACTORY, such as 'f32[n, 1, 28, 28]'.",
+        ),
+    ] = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Compile a step of training instead of inference.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="The device to compile for; see `teeny devices`.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the text here.")
+    ] = None,
+) -> None:
+    """Compile a model and show a stage of its compilation."""
+    from teeny_cli.files import require_writable, write_file
+    from teeny_cli.source import find
+
+    if out is not None:
+        require_writable(out)
+    text = find(model, inputs or []).program(device, train=train).emit(emit)
+    if out is None:
+        typer.echo(text, nl=not text.endswith("\n"))
+    else:
+        write_file(out, text.encode())

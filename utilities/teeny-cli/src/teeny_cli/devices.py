@@ -1,0 +1,72 @@
+"""`teeny devices`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Found:
+    """A device that is installed: what it says of its hardware, or why it does not work here."""
+
+    name: str
+    default: bool
+    properties: Mapping[str, str]
+    error: str | None = None
+
+
+def devices(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """List the devices that programs can run on."""
+    found = discover()
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        for device in found:
+            typer.echo(json.dumps(asdict(device), default=str))
+        return
+    from rich.console import Console
+
+    Console().print(_table(found))
+
+
+def discover() -> list[Found]:
+    """Return all installed devices; one that cannot be loaded carries its error."""
+    import teeny_core as tn
+
+    default = tn.device().name
+    found = []
+    for name in tn.device_names():
+        try:
+            properties = dict(tn.device(name).properties())
+        except tn.TeenyError as error:
+            found.append(Found(name, name == default, {}, error.message))
+        else:
+            found.append(Found(name, name == default, properties))
+    return found
+
+
+def _table(found: list[Found]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(caption="the device in bold is the default", caption_justify="left")
+    table.add_column("device")
+    table.add_column("property")
+    table.add_column("value", overflow="fold")
+    for device in found:
+        rows = device.properties or {"": ""} if device.error is None else {"error": device.error}
+        for index, (key, value) in enumerate(rows.items()):
+            name = Text(device.name if index == 0 else "", "bold" if device.default else "")
+            last = index == len(rows) - 1
+            table.add_row(name, key, Text(str(value)), end_section=last)
+    return table

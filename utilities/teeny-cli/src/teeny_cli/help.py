@@ -1,0 +1,8 @@
+"""The examples at the end of each command's help."""
+
+from __future__ import annotations
+
+
+def examples(*lines: str) -> str:
+    """Return the closing part of a command's help: `lines` as a user would type them."""
+    return "\n".join(["[bold]Examples[/]", *(f"[dim]$[/] {line}" for line in lines)])
