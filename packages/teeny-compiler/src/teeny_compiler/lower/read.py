@@ -160,7 +160,7 @@ class _Reader:
             places = _apply(places, move)
         if not _same_elements(places, self.row_view):
             raise InexpressibleError(f"%{number} folds other axes than its group")
-        args = (self.value(operand, whole),)
+        args: tuple[int, ...] = (self.value(operand, whole),)
         if node.op in ("argmax", "argmin"):
             strides = tuple(int(axis == node.attrs["axis"]) for axis in range(len(shape)))
             view = self._view(View.strided(shape, strides), whole)

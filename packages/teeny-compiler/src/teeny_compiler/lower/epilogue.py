@@ -1,0 +1,121 @@
+"""Nest → epilogue: elementwise work on the tile that a library kernel is about to store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from teeny_compiler.lower.elementwise import convert
+from teeny_compiler.lower.evaluate import Evaluator, symbolic_dims
+from teeny_compiler.lower.nest import Nest
+from teeny_compiler.schedule.view import View
+from teeny_core import Dim, DType, Expr, i64
+from teeny_triton import language as tl
+from teeny_triton.language import Tile
+from teeny_triton.launch import Epilogue, ScalarArg
+from teeny_triton.launch import Operand as BufferOperand
+
+
+def make_epilogue(nest: Nest, axes: Sequence[int], main: int, shape: Sequence[Dim]) -> Epilogue:
+    """Return the epilogue that computes a nest over the result of a template.
+
+    Axis `k` of the result, of extent `shape[k]`, is made of the next `axes[k]` dims of the nest.
+    The store to operand `main` is the kernel's own; the other stores the epilogue does itself.
+    """
+    own = next(store for store in nest.stores if store.operand == main)
+    others = tuple(store for store in nest.stores if store is not own)
+    extra = tuple(i for i in range(len(nest.operands)) if _is_touched(nest, i, main))
+    passed = symbolic_dims(nest, *shape)
+
+    def apply(
+        tile: Tile, index: Sequence[Tile], mask: Tile | None, arguments: Sequence[Tile]
+    ) -> Tile:
+        addresses = dict(zip(extra, arguments, strict=False))
+        sizes = dict(zip(passed, arguments[len(extra) :], strict=True))
+        evaluator = _TileEvaluator(nest, addresses, sizes, index, axes, shape, mask)
+        result = convert(tile, _result_dtype(nest, tile))
+        evaluator.run(result)
+        for store in others:
+            value = evaluator.value(store.value).broadcast_to(result.shape)
+            tl.store(evaluator.address(store.operand, store.view), value, evaluator.mask)
+        return evaluator.value(own.value).broadcast_to(result.shape)
+
+    return Epilogue(
+        apply,
+        tuple(_operand(nest, i) for i in extra),
+        nest.dtypes[main],
+        hashlib.sha256(f"{nest} {tuple(axes)} {main}".encode()).hexdigest()[:16],
+        tuple(ScalarArg(dim, i64) for dim in passed),
+        frozenset(extra.index(store.operand) for store in others),
+    )
+
+
+class _TileEvaluator(Evaluator):
+    """Evaluates at the index tiles that a template hands over."""
+
+    def __init__(
+        self,
+        nest: Nest,
+        addresses: Mapping[int, Tile],
+        sizes: Mapping[Expr, Tile],
+        place: Sequence[Tile],
+        axes: Sequence[int],
+        shape: Sequence[Dim],
+        mask: Tile | None,
+    ) -> None:
+        super().__init__(nest, None, 1, addresses, sizes)
+        self.mask = mask
+        self.bounds: dict[int, Tile] = {}
+        first = 0
+        for index, count, extent in zip(place, axes, shape, strict=True):
+            dims = range(first, first + count)
+            self._split_index(index, dims)
+            if self.mask is not None:
+                below = index < self.dim(extent)
+                self.bounds.update((dim, below) for dim in dims)
+            first += count
+
+    def _split_index(self, index: Tile, dims: range) -> None:
+        """Give each dim that an axis is made of its part of the axis's index."""
+        for dim in reversed(dims[1:]):
+            extent = self.dim(self.nest.dims[dim])
+            self.index[dim] = index % extent
+            index = index // extent
+        if dims:
+            self.index[dims[0]] = index
+
+    def run(self, result: Tile) -> None:
+        """Compute every instruction, with the template's result where it is asked for."""
+        for i, instruction in enumerate(self.nest.instructions):
+            if instruction.op == "result":
+                self.scopes[-1][i] = result
+            else:
+                self.compute(i)
+
+    def inside(self, view: View, tiled: bool) -> Tile | None:
+        """Return where the guards hold and the indices that move the view exist."""
+        found = super().inside(view, tiled=False)
+        for dim, stride in enumerate(view.strides):
+            if stride != 0 and dim in self.bounds:
+                below = self.bounds[dim]
+                found = below if found is None else below & found
+        return found
+
+
+def _is_touched(nest: Nest, operand: int, main: int) -> bool:
+    if operand != main:
+        return True
+    return any(instruction.operand == operand for instruction in nest.instructions)
+
+
+def _result_dtype(nest: Nest, tile: Tile) -> DType:
+    found = next((i.dtype for i in nest.instructions if i.op == "result"), tile.dtype)
+    assert isinstance(found, DType)
+    return found
+
+
+def _operand(nest: Nest, i: int) -> BufferOperand:
+    """Describe an operand by the view that reads or writes it."""
+    views = [x.view for x in nest.instructions if x.operand == i and x.view]
+    views += [store.view for store in nest.stores if store.operand == i]
+    return BufferOperand(nest.dims, views[0].strides, nest.dtypes[i])

@@ -1,0 +1,314 @@
+"""Nest → tile IR: a kernel of explicit loops over tiles of a few vector registers.
+
+    for each row of this program:
+        for each phase:
+            accumulators = neutral elements
+            for each fold … for each tile of the lanes:  full tiles, then one masked tile
+                evaluate, accumulate, store
+            reduce the accumulators across the lanes
+            store the values of the row
+
+When the lanes are a kept dim they are walked outside of the phases, and a "row" is a tile of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from teeny_compiler.lower.evaluate import Evaluator, symbolic_dims
+from teeny_compiler.lower.loops import LoopPlan, plan_loops
+from teeny_compiler.lower.nest import Nest, Store
+from teeny_compiler.lower.phases import Kept, Phases, dims_of
+from teeny_compiler.lower.reductions import Accumulator, accumulator
+from teeny_core import Dim, Expr, i64, numel
+from teeny_core import shape as shapes
+from teeny_triton import language as tl
+from teeny_triton.ir import Function, Pointer
+from teeny_triton.language import Operand, Tile
+from teeny_triton.target import Target
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A generated kernel: its parameters are the nest's operands, then `scalars` (i64)."""
+
+    function: Function
+    grid: tuple[Dim, ...]
+    scalars: tuple[Dim, ...]
+
+
+def generate(nest: Nest, target: Target, name: str) -> Kernel:
+    """Return a kernel that computes a nest on a machine."""
+    plan = plan_loops(nest, target)
+    scalars = symbolic_dims(nest, numel(nest.dims[d] for d in plan.rows))
+    pointers = [(f"p{i}", Pointer(dtype)) for i, dtype in enumerate(nest.dtypes)]
+    numbers = [(f"n{i}", i64) for i in range(len(scalars))]
+    with tl.build_function(name, [*pointers, *numbers]) as build:
+        addresses = dict(enumerate(build.arguments[: len(pointers)]))
+        sizes = dict(zip(scalars, build.arguments[len(pointers) :], strict=True))
+        Generator(nest, plan, addresses, sizes).program()
+    return Kernel(build.function, plan.grid(nest), scalars)
+
+
+class Generator(Evaluator):
+    """Emits the loops of a kernel around the evaluation of its instructions."""
+
+    def __init__(
+        self, nest: Nest, plan: LoopPlan, addresses: Mapping[int, Tile], sizes: Mapping[Expr, Tile]
+    ) -> None:
+        super().__init__(nest, plan.lane, plan.tile, addresses, sizes)
+        self.plan = plan
+        self.phases = Phases(nest, plan)
+        self.keeping = {
+            i: tl.scratch(place.scratch, nest.instructions[i].dtype)
+            for i, place in self.phases.kept.items()
+            if place.scratch
+        }
+
+    # --- the grid ----------------------------------------------------------------------------
+
+    def program(self) -> None:
+        """Emit one program: its run of rows, and of each its block of lanes."""
+        rows = [self.nest.dims[d] for d in self.plan.rows]
+        count, run = numel(rows), self.plan.rows_per_program
+        if shapes.equal(count, 1):
+            self.row(0)
+            return
+        first = tl.program_id(0).to(i64) * run
+        if run == 1:
+            self.row(first)
+            return
+        last = _minimum(first + run, self.dim(count))
+        with tl.loop(first, last) as (row, _):
+            self.row(row)
+            tl.yield_()
+
+    def row(self, row: Operand) -> None:
+        """Emit the work of one row; its number gives the index of each row dim."""
+        with self.scope():
+            rest = row
+            for dim in reversed(self.plan.rows[1:]):
+                extent = self.dim(self.nest.dims[dim])
+                self.index[dim] = rest % extent  # type: ignore[operator]
+                rest = rest // extent  # type: ignore[operator]
+            if self.plan.rows:
+                self.index[self.plan.rows[0]] = rest
+            lane = self.plan.lane
+            if lane is None or self.nest.reduced[lane]:
+                self.run_phases()
+            else:
+                self.lane_blocks(lane)
+
+    def lane_blocks(self, lane: int) -> None:
+        """Emit the tiles of a kept lane dim that belong to this program."""
+        extent, block = self.nest.dims[lane], self.plan.lane_block
+        low: Operand = 0
+        high = self.dim(extent)
+        if block:
+            low = tl.program_id(1).to(i64) * block
+            high = _minimum(low + block, high)
+        whole = isinstance(extent, int) and extent % self.plan.tile == 0
+
+        def body(_: tuple[Tile, ...]) -> tuple[Tile, ...]:
+            self.run_phases()
+            return ()
+
+        self.tiles(lane, low, high, whole, (), body)
+
+    # --- phases ------------------------------------------------------------------------------
+
+    def run_phases(self) -> None:
+        """Emit all phases of a row."""
+        with self.scope():
+            for phase in range(self.phases.count):
+                self.row_values(phase)
+                if self.phases.work[phase] or self.phases.reductions(phase):
+                    self.fold(phase)
+                for store in self.phases.stores(phase, of_rows=True):
+                    self.store(store)
+
+    def row_values(self, phase: int) -> None:
+        """Compute what is known of the row before the loops of a phase."""
+        for i, level in enumerate(self.phases.levels):
+            if level == 0 and self.phases.phase[i] == phase and self.known(i) is None:
+                self.compute(i)
+
+    def fold(self, phase: int) -> None:
+        """Emit the loops of a phase, and finish its reductions."""
+        reductions = self.phases.reductions(phase)
+        tiles = [self.accumulator(i) for i in reductions]
+        shape = () if self.lanes is None else self.lanes.shape
+        inits = [part for a in tiles for part in a.start(shape)]
+        self.prepare(phase)
+        results = self.level(phase, 1, tiles, tuple(inits))
+        folded_lanes = self.plan.lane is not None and self.nest.reduced[self.plan.lane]
+        for i, accumulator_, parts in zip(reductions, tiles, _split(results, tiles), strict=True):
+            self.scopes[-1][i] = accumulator_.finish(parts, across_lanes=folded_lanes)
+
+    def accumulator(self, i: int) -> Accumulator:
+        """Return how a reduction accumulates."""
+        instruction = self.nest.instructions[i]
+        source = self.nest.instructions[instruction.args[0]].dtype
+        return accumulator(instruction.op, source, instruction.dtype)
+
+    def level(
+        self, phase: int, level: int, tiles: list[Accumulator], carried: tuple[Tile, ...]
+    ) -> tuple[Tile, ...]:
+        """Emit the loop of a level and all loops inside of it; return the accumulators."""
+        if level > self.phases.inner:
+            return self.innermost(phase, tiles, carried)
+
+        def body(values: tuple[Tile, ...]) -> tuple[Tile, ...]:
+            self.loop_values(phase, level)
+            return self.level(phase, level + 1, tiles, values)
+
+        if level > len(self.plan.folds):
+            lane = self.plan.lane
+            assert lane is not None
+            extent = self.nest.dims[lane]
+            whole = isinstance(extent, int) and extent % self.plan.tile == 0
+            return self.tiles(lane, 0, self.dim(extent), whole, carried, body)
+        dim = self.plan.folds[level - 1]
+        counted = tl.loop(_wide(0), self.dim(self.nest.dims[dim]), 1, carried)
+        with counted as (i, now), self.scope(), self.at(dim, i):
+            tl.yield_(*body(now))
+        return counted.results
+
+    def loop_values(self, phase: int, level: int) -> None:
+        """Compute, or read back, what is known once the index of a level is."""
+        self.prepare(phase)
+        for i in sorted(self.phases.work[phase]):
+            if self.phases.levels[i] != level:
+                continue
+            place = self.phases.kept.get(i)
+            if place is not None and self.phases.phase[i] < phase:
+                pointer = self.kept_address(i, place)
+                self.scopes[-1][i] = tl.load(pointer, None if place.scratch else self.mask)
+                continue
+            self.compute(i)
+            if place is not None and (place.scratch or not self.is_stored_now(i, place, phase)):
+                value = self.value(i)
+                shape = () if self.lanes is None else self.lanes.shape
+                mask = None if place.scratch else self.mask
+                tl.store(self.kept_address(i, place), value.broadcast_to(shape), mask)
+
+    def is_stored_now(self, i: int, place: Kept, phase: int) -> bool:
+        """Whether a store of the nest puts the value in its place in this phase anyway."""
+        stores = self.phases.stores(phase, of_rows=False)
+        return any(s.value == i and s.operand == place.operand for s in stores)
+
+    def kept_address(self, i: int, place: Kept) -> Tile:
+        """Return where a value waits for later phases."""
+        if not place.scratch:
+            return self.address(place.operand, place.view)
+        lane = self.plan.lane
+        skipped = lane if lane is not None and not self.nest.reduced[lane] else None
+        strides = tuple(0 if d == skipped else s for d, s in enumerate(place.view.strides))
+        pointer = self.keeping[i] + self.affine(strides, 0)
+        return pointer if self.lanes is None else pointer + self.lanes
+
+    def prepare(self, phase: int) -> None:
+        """Compute the parts of addresses that are known outside of the loops to come."""
+        instructions = (self.nest.instructions[i] for i in self.phases.work[phase])
+        stores = self.phases.stores(phase, of_rows=False)
+        for view in (*(i.view for i in instructions), *(store.view for store in stores)):
+            if view is not None and dims_of(view) & self.index.keys():
+                self.affine(view.strides, view.offset)
+
+    def innermost(
+        self, phase: int, tiles: list[Accumulator], carried: tuple[Tile, ...]
+    ) -> tuple[Tile, ...]:
+        """Emit the stores and accumulations at one index."""
+        for store in self.phases.stores(phase, of_rows=False):
+            self.store(store)
+        shape = () if self.lanes is None else self.lanes.shape
+        folded_lanes = self.plan.lane is not None and self.nest.reduced[self.plan.lane]
+        mask = self.mask if folded_lanes else None
+        updated: list[Tile] = []
+        reductions = self.phases.reductions(phase)
+        for i, acc, parts in zip(reductions, tiles, _split(carried, tiles), strict=True):
+            args = [self.value(a).broadcast_to(shape) for a in self.nest.instructions[i].args]
+            updated += acc.add(parts, args, mask)
+        return tuple(updated)
+
+    def store(self, store: Store) -> None:
+        """Write a value at this index."""
+        value = self.value(store.value)
+        tiled = self.is_tiled(store.view)
+        if tiled and self.lanes is not None:
+            value = value.broadcast_to(self.lanes.shape)
+        tl.store(self.address(store.operand, store.view), value, self.mask if tiled else None)
+
+    # --- loops -------------------------------------------------------------------------------
+
+    @contextmanager
+    def at(self, dim: int, index: Operand, mask: Tile | None = None) -> Iterator[None]:
+        """Know the index of a dim, and which lanes exist, for a while."""
+        outer = self.mask
+        self.index[dim] = index
+        self.mask = mask if mask is not None else outer
+        yield
+        del self.index[dim]
+        self.mask = outer
+
+    def tiles(
+        self,
+        lane: int,
+        low: Operand,
+        high: Operand,
+        whole: bool,
+        carried: tuple[Tile, ...],
+        body: Callable[[tuple[Tile, ...]], tuple[Tile, ...]],
+    ) -> tuple[Tile, ...]:
+        """Emit `body` for full tiles of [low, high), then under a mask for what is left."""
+        tile = self.plan.tile
+
+        def step(start: Operand, mask: Tile | None, values: tuple[Tile, ...]) -> tuple[Tile, ...]:
+            with self.scope(), self.at(lane, start, mask):
+                return body(values)
+
+        def repeat(
+            first: Operand, last: Operand, masked: bool, values: tuple[Tile, ...]
+        ) -> tuple[Tile, ...]:
+            with (counted := tl.loop(_wide(first), last, tile, values)) as (start, now):
+                mask = self._lanes_below(start, high) if masked else None
+                tl.yield_(*step(start, mask, now))
+            return counted.results
+
+        if isinstance(low, int) and isinstance(high, int):
+            full = (high - low) // tile * tile
+            if full == tile:
+                carried = step(low, None, carried)
+            elif full:
+                carried = repeat(low, low + full, False, carried)
+            if low + full < high:
+                carried = step(low + full, self._lanes_below(low + full, high), carried)
+            return carried
+        if whole:
+            return repeat(low, high, False, carried)
+        middle = low + (high - low) // tile * tile  # type: ignore[operator]
+        carried = repeat(low, middle, False, carried)
+        return repeat(middle, high, True, carried)
+
+    def _lanes_below(self, start: Operand, high: Operand) -> Tile:
+        assert self.lanes is not None
+        rest = high - start  # type: ignore[operator]
+        return self.lanes < rest
+
+
+def _wide(x: Operand) -> Operand:
+    return tl.full((), x, i64) if isinstance(x, int) else x
+
+
+def _minimum(a: Operand, b: Operand) -> Operand:
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else tl.minimum(a, b)
+
+
+def _split(values: tuple[Tile, ...], tiles: list[Accumulator]) -> list[tuple[Tile, ...]]:
+    parts, position = [], 0
+    for accumulator_ in tiles:
+        parts.append(values[position : position + accumulator_.width])
+        position += accumulator_.width
+    return parts

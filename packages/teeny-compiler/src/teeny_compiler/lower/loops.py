@@ -1,0 +1,92 @@
+"""How a nest is turned into loops: which dim lies in the lanes, which make the grid.
+
+Kept dims other than the lanes' are the *rows*; a program takes a run of them. Reduced dims other
+than the lanes' are *folds*, loops inside of a row. The lane dim is walked in tiles of a few vector
+registers: a loop of full tiles, then one masked tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teeny_compiler.lower.nest import Nest
+from teeny_compiler.schedule.estimate import estimate
+from teeny_core import Dim, ceildiv, numel
+from teeny_core import shape as shapes
+from teeny_triton.target import Target
+
+REGISTERS_PER_TILE = 4
+WORK_PER_PROGRAM = 16 * 1024
+"""Elements that one program handles, where the size is known: tens of microseconds at most."""
+
+
+@dataclass(frozen=True)
+class LoopPlan:
+    """The loops of a kernel. `lane` is None for a single value; `lane_block` is the part of a
+    kept lane dim that one program walks, 0 when it walks all of it."""
+
+    lane: int | None
+    tile: int
+    rows: tuple[int, ...]
+    folds: tuple[int, ...]
+    rows_per_program: int
+    lane_block: int
+
+    def grid(self, nest: Nest) -> tuple[Dim, ...]:
+        """Return the numbers of programs: runs of rows, then blocks of lanes."""
+        rows = ceildiv(numel(nest.dims[d] for d in self.rows), self.rows_per_program)
+        if not self.lane_block or self.lane is None:
+            return (rows,)
+        return (rows, ceildiv(nest.dims[self.lane], self.lane_block))
+
+
+def plan_loops(nest: Nest, target: Target) -> LoopPlan:
+    """Choose the loops of a nest for a machine."""
+    lane = _lane(nest)
+    tile = 1 if lane is None else _tile(nest, lane, target)
+    others = [d for d in range(len(nest.dims)) if d != lane]
+    rows = tuple(d for d in others if not nest.reduced[d])
+    folds = tuple(d for d in others if nest.reduced[d])
+    folded = estimate(numel(nest.dims[d] for d in folds))
+    lanes = 1 if lane is None else estimate(nest.dims[lane])
+    blocked = lane is not None and not nest.reduced[lane]
+    block = max(1, WORK_PER_PROGRAM // (max(folded, 1) * tile)) * tile if blocked else 0
+    if block and isinstance(nest.dims[lane or 0], int) and lanes <= block:
+        block = 0
+    work = max(1, folded * (min(lanes, block) if block else lanes))
+    return LoopPlan(lane, tile, rows, folds, max(1, WORK_PER_PROGRAM // work), block)
+
+
+def _lane(nest: Nest) -> int | None:
+    """The dim along which most memory lies in a row; among equals the innermost one."""
+    best: tuple[float, int] | None = None
+    for dim, extent in enumerate(nest.dims):
+        length = min(estimate(extent), 64)
+        score = length * sum(_score(stride) for stride in _strides_along(nest, dim))
+        score += length / 64
+        if best is None or score >= best[0]:
+            best = (score, dim)
+    return None if best is None else best[1]
+
+
+def _strides_along(nest: Nest, dim: int) -> list[Dim]:
+    accesses = [i.view for i in nest.instructions if i.operand >= 0 and i.view]
+    return [view.strides[dim] for view in (*accesses, *(store.view for store in nest.stores))]
+
+
+def _score(stride: Dim) -> float:
+    if stride == 1:
+        return 1.0
+    return 0.25 if stride == 0 else 0.02
+
+
+def _tile(nest: Nest, lane: int, target: Target) -> int:
+    """Lanes of a tile: some registers of 32-bit elements, no more than the extent needs."""
+    from teeny_core import f32
+
+    tile = target.lanes(f32) * REGISTERS_PER_TILE
+    extent = nest.dims[lane]
+    _, high = shapes.bounds(extent)
+    while high is not None and tile // 2 >= high and tile > 1:
+        tile //= 2
+    return tile

@@ -1,0 +1,200 @@
+"""When each instruction of a nest runs: loop levels, phases, and what is kept between phases.
+
+A reduction is known only after its loops, so a nest that normalises by one runs several *phases*
+over the same row: softmax has three. An instruction belongs to the outermost *level* of loops at
+which everything it depends on is known: level 0 is the row, then one level for each fold, and the
+lanes when they are folded. A costly value that a later phase needs again is *kept* in memory:
+in the place of a result of the nest where that will be written anyway, else in scratch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from teeny_compiler.lower.loops import LoopPlan
+from teeny_compiler.lower.nest import REDUCTIONS, Nest, Store
+from teeny_compiler.schedule.view import View
+from teeny_core import DType
+
+COSTS = {
+    **dict.fromkeys(("sqrt", "div", "reciprocal", "rsqrt", "floordiv", "mod"), 4),
+    **dict.fromkeys(("exp", "exp2", "sigmoid", "log", "log2"), 10),
+    **dict.fromkeys(("expm1", "log1p", "sin", "cos", "tan", "tanh", "erf", "pow"), 16),
+    "random": 60,
+    **dict.fromkeys(("constant", "size", "index", "cast", "bitcast", "load", "inside"), 0),
+}
+"""Operations of each op, about; any other is 1."""
+
+KEEP_COST = 8
+SCRATCH_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Memory for a value between phases: an operand of the nest, or `scratch` elements."""
+
+    operand: int
+    view: View
+    scratch: int = 0
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The order of a nest's work under a loop plan."""
+
+    nest: Nest
+    plan: LoopPlan
+
+    @cached_property
+    def inner(self) -> int:
+        """The deepest level of loops inside of a row."""
+        lane = self.plan.lane
+        return len(self.plan.folds) + (lane is not None and self.nest.reduced[lane])
+
+    @cached_property
+    def varies(self) -> tuple[frozenset[int], ...]:
+        """For each instruction, the dims along which its value varies."""
+        found: list[frozenset[int]] = []
+        for instruction in self.nest.instructions:
+            dims = frozenset().union(*(found[arg] for arg in instruction.args))
+            if instruction.op in REDUCTIONS:
+                dims = frozenset(d for d in dims if not self.nest.reduced[d])
+            found.append(dims | dims_of(instruction.view))
+        return tuple(found)
+
+    @cached_property
+    def levels(self) -> tuple[int, ...]:
+        """For each instruction, the level at which it is computed."""
+        return tuple(max(map(self.level_of, dims), default=0) for dims in self.varies)
+
+    def level_of(self, dim: int) -> int:
+        """Return the level at which the index of a dim is known."""
+        if dim in self.plan.folds:
+            return self.plan.folds.index(dim) + 1
+        return self.inner if self.nest.reduced[dim] else 0
+
+    @cached_property
+    def phase(self) -> tuple[int, ...]:
+        """For each instruction, the first phase in which it can be computed."""
+        found: list[int] = []
+        for instruction in self.nest.instructions:
+            first = max((found[arg] for arg in instruction.args), default=0)
+            found.append(first + (instruction.op in REDUCTIONS))
+        return tuple(found)
+
+    @property
+    def count(self) -> int:
+        """Number of phases."""
+        return max(self.phase, default=0) + 1
+
+    def reductions(self, phase: int) -> tuple[int, ...]:
+        """Return the reductions whose loops run in a phase."""
+        return tuple(
+            i
+            for i, instruction in enumerate(self.nest.instructions)
+            if instruction.op in REDUCTIONS and self.phase[i] == phase + 1
+        )
+
+    def stores(self, phase: int, of_rows: bool) -> tuple[Store, ...]:
+        """Return the stores of a phase: of values of the row, or inside of the loops."""
+        return tuple(
+            store
+            for store in self.nest.stores
+            if self.store_phase(store) == phase and self.is_row_store(store) == of_rows
+        )
+
+    def store_phase(self, store: Store) -> int:
+        """Return when a store happens: at once, or last when its operand is read, too."""
+        return self.count - 1 if store.operand in self.read else self.phase[store.value]
+
+    @cached_property
+    def read(self) -> frozenset[int]:
+        """The operands that are read as values."""
+        return frozenset(i.operand for i in self.nest.instructions)
+
+    def is_row_store(self, store: Store) -> bool:
+        """Whether a store happens once for each row."""
+        level = max(map(self.level_of, dims_of(store.view)), default=0)
+        return max(level, self.levels[store.value]) == 0
+
+    @cached_property
+    def work(self) -> tuple[frozenset[int], ...]:
+        """For each phase, the instructions that its loops compute or read back."""
+        return tuple(frozenset(self._needed(phase, self.kept)) for phase in range(self.count))
+
+    def _needed(self, phase: int, kept: dict[int, Kept]) -> set[int]:
+        roots = [self.nest.instructions[i].args for i in self.reductions(phase)]
+        roots.append(tuple(store.value for store in self.stores(phase, of_rows=False)))
+        stack = [i for group in roots for i in group]
+        needed: set[int] = set()
+        while stack:
+            i = stack.pop()
+            if self.levels[i] == 0 or i in needed:
+                continue
+            needed.add(i)
+            if not (i in kept and self.phase[i] < phase):
+                stack += self.nest.instructions[i].args
+        return needed
+
+    @cached_property
+    def kept(self) -> dict[int, Kept]:
+        """Values that a phase leaves in memory for later ones."""
+        kept: dict[int, Kept] = {}
+        for store in self.nest.stores:
+            at_once = self.store_phase(store) == self.phase[store.value]
+            if at_once and self.levels[store.value] > 0:
+                kept.setdefault(store.value, Kept(store.operand, store.view))
+        computed: set[int] = set()
+        for phase in range(self.count):
+            needed = self._needed(phase, kept)
+            again = {i for i in needed & computed if i not in kept and self.phase[i] < phase}
+            outer = again - {a for i in again for a in self.nest.instructions[i].args}
+            for i in sorted(outer):
+                place = self._place(i, phase, kept) if self._cost(i) >= KEEP_COST else None
+                if place is not None:
+                    kept[i] = place
+            computed |= self._needed(phase, kept)
+        return kept
+
+    def _cost(self, root: int) -> int:
+        cone, stack = {root}, [root]
+        while stack:
+            new = {a for a in self.nest.instructions[stack.pop()].args if self.levels[a] > 0}
+            stack += new - cone
+            cone |= new
+        return sum(COSTS.get(self.nest.instructions[i].op, 1) for i in cone)
+
+    def _place(self, value: int, phase: int, kept: dict[int, Kept]) -> Kept | None:
+        """A result written later, of the same type, that nothing else reads; else scratch."""
+        dtype = self.nest.instructions[value].dtype
+        taken = {place.operand for place in kept.values()}
+        for store in self.nest.stores:
+            later = self.store_phase(store) >= phase and not self.is_row_store(store)
+            same = self.nest.dtypes[store.operand] == dtype
+            if later and same and store.operand not in self.read | taken:
+                return Kept(store.operand, store.view)
+        return self._scratch(dtype)
+
+    def _scratch(self, dtype: DType) -> Kept | None:
+        """Row-major over the folded dims with the lanes innermost, rounded up to whole tiles."""
+        lane, tile, dims = self.plan.lane, self.plan.tile, self.nest.dims
+        strides = [0] * len(dims)
+        size = 1
+        for dim in (*(() if lane is None else (lane,)), *reversed(self.plan.folds)):
+            extent = tile if dim == lane and not self.nest.reduced[dim] else dims[dim]
+            if not isinstance(extent, int):
+                return None
+            strides[dim] = size
+            size *= -(-extent // tile) * tile if dim == lane else extent
+        if size * dtype.itemsize > SCRATCH_BYTES:
+            return None
+        return Kept(-1, View(dims, tuple(strides), (len(dims),)), scratch=size)
+
+
+def dims_of(view: View | None) -> frozenset[int]:
+    """Return the dims along which a view or its guards vary."""
+    if view is None:
+        return frozenset()
+    rows = (view.strides, *(guard.strides for guard in view.guards))
+    return frozenset(d for row in rows for d, stride in enumerate(row) if stride != 0)
