@@ -5,7 +5,11 @@ from teeny_triton import language as language
 from teeny_triton.builder import Builder as Builder
 from teeny_triton.errors import CompilationError as CompilationError
 from teeny_triton.errors import KernelError as KernelError
+from teeny_triton.frontend import specialise as specialise
 from teeny_triton.interpret import interpret as interpret
+from teeny_triton.kernel import Kernel as Kernel
+from teeny_triton.kernel import jit as jit
+from teeny_triton.kernel import kernel as kernel
 from teeny_triton.language import Ptr as Ptr
 from teeny_triton.language import Tile as Tile
 from teeny_triton.language import TypeVar as TypeVar

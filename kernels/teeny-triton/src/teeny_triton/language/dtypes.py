@@ -8,7 +8,6 @@ checker all of these are classes (see the stub beside this file), so that kernel
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass
 from typing import Any
 
 from teeny_core import (
@@ -32,6 +31,7 @@ from teeny_core import (
 
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer
+from teeny_triton.language.patterns import DTypeVariable, PointerPattern
 
 int1 = bool_
 int8, int16, int32, int64 = i8, i16, i32, i64
@@ -39,30 +39,7 @@ uint8, uint16, uint32, uint64 = u8, u16, u32, u64
 float16, bfloat16, float32, float64 = f16, bf16, f32, f64
 float8e4nv, float8e5 = f8e4m3, f8e5m2
 
-
-@dataclass(frozen=True, init=False)
-class TypeVar:
-    """A dtype that a call decides, one of `choices` (any when empty)."""
-
-    name: str
-    choices: tuple[DType, ...]
-
-    def __init__(self, name: str, *choices: DType) -> None:
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "choices", choices)
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
-class PointerPattern:
-    """A pointer to a dtype that a type variable stands for."""
-
-    pointee: TypeVar
-
-    def __str__(self) -> str:
-        return f"ptr<{self.pointee}>"
+TypeVar = DTypeVariable
 
 
 class Ptr:
@@ -71,10 +48,10 @@ class Ptr:
     def __class_getitem__(cls, item: object) -> Pointer | PointerPattern:
         if isinstance(item, DType):
             return Pointer(item)
-        if isinstance(item, TypeVar):
+        if isinstance(item, DTypeVariable):
             return PointerPattern(item)
         if isinstance(item, typing.TypeVar):
-            return PointerPattern(TypeVar(item.__name__))
+            return PointerPattern(DTypeVariable(item.__name__))
         raise KernelError(f"a pointer cannot point at {item!r}", hint="write Ptr[f32] or Ptr[T]")
 
 

@@ -1,0 +1,131 @@
+"""What the annotations of kernel parameters say, and whether an argument's type fits."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from teeny_core import DType
+
+from teeny_triton.errors import KernelError
+from teeny_triton.ir import Pointer
+from teeny_triton.language.dtypes import constexpr
+from teeny_triton.language.patterns import DTypeVariable, PointerPattern
+
+Kind: TypeAlias = DType | Pointer
+"""The type of one run-time argument."""
+
+
+@dataclass(frozen=True)
+class Tuple:
+    """A tuple parameter: the annotation of each item, or one that repeats."""
+
+    items: tuple[Spec, ...]
+    repeats: bool
+
+
+@dataclass(frozen=True)
+class Constexpr:
+    """A Python value that is known when the kernel is built."""
+
+
+@dataclass(frozen=True)
+class Free:
+    """No annotation: whatever the argument is."""
+
+
+Spec: TypeAlias = Kind | DTypeVariable | PointerPattern | Tuple | Constexpr | Free
+
+
+def specs(function: Callable[..., Any]) -> dict[str, Spec]:
+    """Return the annotation of each parameter of `function`.
+
+    Raises:
+        KernelError: an annotation that names something unknown.
+    """
+    names = _names(function)
+    annotations = getattr(function, "__annotations__", {})
+    result: dict[str, Spec] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        written = annotations.get(parameter.name)
+        if isinstance(written, str):
+            written = _evaluate(function, parameter.name, written, names)
+        spec = spec_of(written)
+        starred = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        result[parameter.name] = Tuple((spec,), repeats=True) if starred else spec
+    return result
+
+
+def spec_of(annotation: object) -> Spec:
+    """Return what an annotation says; anything unknown to the language leaves the type free."""
+    if isinstance(annotation, DType | Pointer | DTypeVariable | PointerPattern):
+        return annotation
+    if isinstance(annotation, typing.TypeVar):
+        return DTypeVariable(annotation.__name__)
+    if annotation is constexpr or isinstance(annotation, constexpr):
+        return Constexpr()
+    if isinstance(annotation, types.GenericAlias) and annotation.__origin__ is tuple:
+        arguments = annotation.__args__
+        repeats = arguments[-1:] == (Ellipsis,)
+        items = arguments[:-1] if repeats else arguments
+        return Tuple(tuple(map(spec_of, items)), repeats)
+    return Free()
+
+
+def match(name: str, spec: Spec, kind: Kind, bound: dict[str, DType]) -> None:
+    """Check the type of the run-time argument `name`; type variables are bound in `bound`.
+
+    Raises:
+        KernelError: it does not fit its annotation.
+    """
+    fits = True
+    if isinstance(spec, DType | Pointer):
+        fits = kind == spec
+    elif isinstance(spec, DTypeVariable):
+        fits = isinstance(kind, DType) and _bind(spec, kind, bound)
+    elif isinstance(spec, PointerPattern):
+        fits = isinstance(kind, Pointer) and _bind(spec.pointee, kind.pointee, bound)
+    elif isinstance(spec, Constexpr):
+        raise KernelError(
+            f"argument `{name}` must be a Python value, not {kind}",
+            hint="it is declared as constexpr",
+        )
+    if not fits:
+        raise KernelError(f"argument `{name}` must be {describe(spec, bound)}, not {kind}")
+
+
+def describe(spec: Spec, bound: Mapping[str, DType]) -> str:
+    """Return the type that an annotation asks for, in words."""
+    variable = spec.pointee if isinstance(spec, PointerPattern) else spec
+    if not isinstance(variable, DTypeVariable):
+        return str(spec)
+    known = bound.get(variable.name)
+    listed = " or ".join(map(str, variable.choices)) or "any dtype"
+    return f"{spec} where {variable.name} is {known or listed}"
+
+
+def _bind(variable: DTypeVariable, dtype: DType, bound: dict[str, DType]) -> bool:
+    allowed = not variable.choices or dtype in variable.choices
+    return allowed and bound.setdefault(variable.name, dtype) == dtype
+
+
+def _names(function: Callable[..., Any]) -> dict[str, Any]:
+    closure = inspect.getclosurevars(function).nonlocals
+    return {**getattr(function, "__globals__", {}), **closure}
+
+
+def _evaluate(
+    function: Callable[..., Any], parameter: str, text: str, names: Mapping[str, Any]
+) -> object:
+    try:
+        return eval(text, dict(names))
+    except (NameError, AttributeError) as error:
+        name = function.__qualname__
+        raise KernelError(
+            f"{name}: cannot read the annotation `{text}` of `{parameter}`: {error}",
+            hint="import its names at the top of the module",
+        ) from error

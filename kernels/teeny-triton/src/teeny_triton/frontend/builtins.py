@@ -1,0 +1,68 @@
+"""What Python's built-ins mean in a kernel when they meet a tile."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+from teeny_core import f32, i32
+
+from teeny_triton.language import control, debug, semantic
+from teeny_triton.language import math as tl_math
+from teeny_triton.language.dtypes import constexpr
+from teeny_triton.language.tile import Tile, raw
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    plain, combine = getattr(builtins, name), getattr(tl_math, f"{name}imum")
+
+    def run(*values: Any, **options: Any) -> Any:
+        if any(isinstance(value, Tile) for value in values):
+            return reduce(combine, values)
+        return plain(*values, **options)
+
+    return run
+
+
+def _converter(plain: type, convert: Callable[[Tile], Tile]) -> Callable[..., Any]:
+    def run(*values: Any) -> Any:
+        if len(values) == 1 and isinstance(values[0], Tile):
+            return convert(values[0])
+        return plain(*values)
+
+    return run
+
+
+def _print(*values: Any, **options: Any) -> None:
+    if not any(isinstance(value, Tile) for value in values):
+        debug.static_print(*values, **options)
+        return
+    prefix = values[0] if values and isinstance(values[0], str) else ""
+    debug.device_print(prefix, *(value for value in values if value is not prefix))
+
+
+def _unwrap(value: Any) -> Any:
+    return value.value if isinstance(value, constexpr) else value
+
+
+REPLACED: Mapping[Any, Callable[..., Any]] = {
+    builtins.min: _extreme("min"),
+    builtins.max: _extreme("max"),
+    builtins.print: _print,
+    builtins.range: control.range,
+    builtins.int: _converter(int, lambda x: x.to(i32)),
+    builtins.float: _converter(float, lambda x: x.to(f32)),
+    builtins.bool: _converter(bool, lambda x: Tile(semantic.truth(raw(x)))),
+    constexpr: _unwrap,
+}
+"""Callables that kernels may name, and what is called in their place."""
+
+
+def replacement(callee: Any) -> Any:
+    """Return what a call of `callee` runs in a kernel."""
+    try:
+        return REPLACED.get(callee, callee)
+    except TypeError:  # not hashable, so not in the table
+        return callee

@@ -1,0 +1,73 @@
+"""The source text of a kernel: its AST, and places in the file for errors."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from teeny_triton.errors import Frame, KernelError
+from teeny_triton.ir import Location
+
+
+@dataclass(frozen=True)
+class Source:
+    """A function definition as written. `lines` start at `first_line` of `file`."""
+
+    file: str
+    first_line: int
+    lines: tuple[str, ...]
+    tree: ast.FunctionDef
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Source:
+        """Find and parse the definition of `function`.
+
+        Raises:
+            KernelError: its source is not in a file, or it is not made by `def`.
+        """
+        name = getattr(function, "__qualname__", repr(function))
+        try:
+            lines, first_line = inspect.getsourcelines(function)
+            file = inspect.getsourcefile(function) or "<unknown>"
+        except (OSError, TypeError) as error:
+            raise KernelError(
+                f"the source of {name} is not available", hint="define kernels in a file"
+            ) from error
+        tree = ast.parse("if True:\n" + "".join(lines)) if lines[0][:1].isspace() else None
+        if tree is None:
+            tree = ast.parse("\n" + "".join(lines))
+            (definition,) = tree.body
+        else:
+            (guard,) = tree.body
+            assert isinstance(guard, ast.If)
+            (definition,) = guard.body
+        if not isinstance(definition, ast.FunctionDef):
+            raise KernelError(f"{name} is not made by `def`", hint="decorate a plain function")
+        return cls(file, first_line, tuple(lines), definition)
+
+    def frame(self, node: ast.AST) -> Frame:
+        """Return the stretch of text of `node`, up to the end of its first line."""
+        row, column, end = self._span(node)
+        text = self.lines[row].rstrip("\n")
+        return Frame(self.file, self.first_line + row, column, end - column, text)
+
+    def location(self, node: ast.AST) -> Location:
+        """Return where `node` begins, for an op that is made from it."""
+        row, column, _ = self._span(node)
+        return Location(self.file, self.first_line + row, column)
+
+    def _span(self, node: ast.AST) -> tuple[int, int, int]:
+        line, start = getattr(node, "lineno", 2), getattr(node, "col_offset", 0)
+        row = line - 2  # one line stands in front of the text when it is parsed
+        text = self.lines[row].rstrip("\n")
+        whole = getattr(node, "end_lineno", line) == line
+        end = getattr(node, "end_col_offset", start) if whole else len(text.encode())
+        return row, _characters(text, start), _characters(text, end)
+
+
+def _characters(text: str, position: int) -> int:
+    """Turn a position in UTF-8 bytes, as the AST counts, into one in characters."""
+    return len(text.encode()[:position].decode(errors="ignore"))
