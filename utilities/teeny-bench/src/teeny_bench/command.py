@@ -22,7 +22,8 @@ def bench(
     suite: Annotated[
         str,
         typer.Argument(
-            help="gemm, pointwise, softmax, layernorm, attention, conv, mnist, or all of them."
+            metavar="SUITE",
+            help="gemm, pointwise, softmax, layernorm, attention, conv, mnist, or all of them.",
         ),
     ],
     vs: Annotated[str, typer.Option(help="The peer: torch (eager) or inductor.")] = "torch",
@@ -36,10 +37,11 @@ def bench(
         Path | None, typer.Option(metavar="FILE.svg", help="Draw the ratios into this file.")
     ] = None,
 ) -> None:
-    """Compare teeny with PyTorch: check that both give the same values, then time them in turn.
+    """Compare teeny with PyTorch, in turn and in one process.
 
-    A ratio is the peer's time divided by teeny's: over 1, teeny is faster. The table goes to
-    standard output; a row whose two sides disagree is reported, not timed, and ends in exit code 1.
+    Each row first checks that both give the same values; one where they do not
+    is reported, not timed, and makes the exit code 1. A ratio is the peer's time
+    divided by teeny's: over 1, teeny is faster.
     """
     from rich.console import Console
     from teeny_cli import require_writable, write_file

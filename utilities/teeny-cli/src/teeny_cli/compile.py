@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from teeny_cli.help import examples
 
-if TYPE_CHECKING:
-    pass
-
 EXAMPLES = examples(
     "teeny compile lenet5 --emit graph",
-    "teeny compile lenet5 --train --emit schedule",
     "teeny compile mnist-lenet5.safetensors --emit llvm -o lenet5.ll",
     "teeny compile package.module:Model --input 'f32[n, 3, 224, 224]' --emit tile",
 )
@@ -24,8 +20,9 @@ def compile_model(
     model: Annotated[
         str,
         typer.Argument(
+            metavar="MODEL",
             help="The name of a model (lenet5, mlp), a .safetensors file that `teeny train` wrote, "
-            "or MODULE:FACTORY, a function or class that returns a layer."
+            "or MODULE:FACTORY, a function or class that returns a layer.",
         ),
     ],
     emit: Annotated[
@@ -36,12 +33,9 @@ def compile_model(
         typer.Option(
             "--input",
             metavar="TYPE",
-            help="The type of each input of MODULE:FACTORY, such as 'f32[n, 1, 28, 28]'.",
+            help=r"The type of each input of MODULE:FACTORY, such as 'f32\[n, 1, 28, 28]'.",
         ),
     ] = None,
-    train: Annotated[
-        bool, typer.Option("--train", help="Compile a step of training instead of inference.")
-    ] = False,
     device: Annotated[
         str | None, typer.Option(help="The device to compile for; see `teeny devices`.")
     ] = None,
@@ -55,7 +49,7 @@ def compile_model(
 
     if out is not None:
         require_writable(out)
-    text = find(model, inputs or []).program(device, train=train).emit(emit)
+    text = find(model, inputs or []).program(device).emit(emit)
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
     else:

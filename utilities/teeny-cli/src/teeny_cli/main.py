@@ -9,11 +9,13 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from teeny_cli.cache import app as cache_app
+from teeny_cli.compile import EXAMPLES as COMPILE_EXAMPLES
 from teeny_cli.compile import compile_model
 from teeny_cli.devices import devices
 from teeny_cli.failure import INTERRUPTED, report
 from teeny_cli.help import examples
 from teeny_cli.plugins import PluginGroup
+from teeny_cli.predict import EXAMPLES as PREDICT_EXAMPLES
 from teeny_cli.predict import predict
 from teeny_cli.train import app as train_app
 
@@ -40,9 +42,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(train_app, name="train")
-app.command("predict", epilog=examples("teeny predict mnist-lenet5.safetensors digit.png"))(predict)
-app.command("compile")(compile_model)
-app.command("devices")(devices)
+app.command("predict", epilog=PREDICT_EXAMPLES)(predict)
+app.command("compile", epilog=COMPILE_EXAMPLES)(compile_model)
+app.command("devices", epilog=examples("teeny devices", "teeny devices --json"))(devices)
 app.add_typer(cache_app, name="cache")
 
 

@@ -1,0 +1,64 @@
+"""`teeny predict MODEL IMAGE…`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teeny_cli.help import examples
+
+if TYPE_CHECKING:
+    from teeny_vision.mnist import Prediction
+
+EXAMPLES = examples(
+    "teeny predict mnist-lenet5.safetensors digit.png",
+    "teeny predict mnist-lenet5.safetensors *.png --json",
+)
+
+
+def predict(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL.safetensors", help="What `teeny train mnist` saved.")
+    ],
+    images: Annotated[
+        list[Path], typer.Argument(metavar="IMAGE...", help="Pictures of one digit each.")
+    ],
+    device: Annotated[str | None, typer.Option(help="See `teeny devices`.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Say which digit each image shows, and how probable that is.
+
+    Ink may be dark on light or light on dark. A picture that is not 28 x 28 is
+    cropped to the digit and scaled as MNIST's were.
+    """
+    from teeny_vision.mnist import Classifier, read_digit
+
+    classifier = Classifier.load(model, device)
+    digits = [read_digit(image) for image in images]
+    predictions = classifier(digits)
+    if as_json:
+        _print_json(images, predictions)
+        return
+    from rich.console import Console
+
+    from teeny_cli.digit import render
+
+    console = Console()
+    for image, digit, prediction in zip(images, digits, predictions, strict=True):
+        console.print(render(digit, colours=console.color_system is not None), end="")
+        typer.echo(f"{image}: {prediction.label}  ({prediction.probability:.2%})")
+
+
+def _print_json(images: list[Path], predictions: list[Prediction]) -> None:
+    import json
+
+    for image, prediction in zip(images, predictions, strict=True):
+        fields = {
+            "image": str(image),
+            "label": prediction.label,
+            "probability": prediction.probability,
+            "probabilities": prediction.probabilities,
+        }
+        typer.echo(json.dumps(fields))

@@ -1,0 +1,97 @@
+"""What `teeny compile` takes for a model."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import teeny_core as tn
+from teeny_core import ConfigError
+from teeny_vision import mnist
+
+IMAGES = "f32[n, 1, 28, 28]"  # what the models for MNIST take
+TYPE = re.compile(r"(?P<dtype>\w+)\s*\[(?P<shape>[\w\s,]*)\]")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A layer, or another function of tensors, and the types of its inputs."""
+
+    function: Callable[..., Any]
+    inputs: tuple[str, ...]
+
+    def program(self, device: str | None) -> tn.Program:
+        """Trace and compile it."""
+        handles = [parse_type(text, f"x{index}") for index, text in enumerate(self.inputs)]
+        return tn.compile(tn.trace(self.function, *handles), device=device)
+
+
+def find(text: str, inputs: Sequence[str]) -> Source:
+    """Return the model that `text` names.
+
+    Args:
+        text: the name of a model for MNIST, a checkpoint of one, or MODULE:FACTORY.
+        inputs: the types of its inputs, such as `f32[n, 1, 28, 28]`; those of MNIST if empty.
+
+    Raises:
+        ConfigError: there is no such model.
+        LoadError: the file is no checkpoint.
+    """
+    types = tuple(inputs) or (IMAGES,)
+    if text in mnist.MODELS:
+        return Source(mnist.build(text), types)
+    if Path(text).exists() or text.endswith(".safetensors"):
+        return Source(mnist.load_model(text), types)
+    module, colon, name = text.partition(":")
+    if not colon:
+        raise ConfigError(
+            f"no model is called {text!r}",
+            hint=f"one of {', '.join(mnist.MODELS)}, a .safetensors file, or MODULE:FACTORY",
+        )
+    if not inputs:
+        raise ConfigError(
+            f"the inputs of {text} are not known", hint=f"give the type of each: --input '{IMAGES}'"
+        )
+    return Source(_made(module, name), types)
+
+
+def parse_type(text: str, name: str) -> tn.SymTensor:
+    """Return a tensor of the type in `text`, a dtype and extents; a word is a symbolic extent.
+
+    Raises:
+        ConfigError: the text is not of that form.
+        DTypeError: there is no such dtype.
+    """
+    match = TYPE.fullmatch(text.strip())
+    extents = [extent.strip() for extent in match["shape"].split(",")] if match else []
+    if match is None or (not all(extents) and extents != [""]):
+        raise ConfigError(f"{text!r} is not the type of an input", hint=f"write it like {IMAGES}")
+    shape = [int(extent) if extent.isdigit() else extent for extent in extents if extent]
+    return tn.SymTensor.input(tn.dtype(match["dtype"]), tuple(shape), name=name)
+
+
+def _made(module: str, name: str) -> Callable[..., Any]:
+    """Import a factory, from the working folder too, and call it."""
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        factory = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"{module}:{name} cannot be imported: {error}",
+            hint="give MODULE:FACTORY as in `from MODULE import FACTORY`",
+        ) from error
+    made = factory()
+    if not callable(made):
+        raise ConfigError(
+            f"{module}:{name} returns a {type(made).__name__}, which is no function of tensors",
+            hint="return a layer from it",
+        )
+    return made  # type: ignore[no-any-return]
