@@ -38,4 +38,6 @@ from teeny_triton.language import u64 as u64
 from teeny_triton.language import while_ as while_
 from teeny_triton.language import yield_ as yield_
 from teeny_triton.language.control import Facts as Facts
+from teeny_triton.parser import parse as parse
 from teeny_triton.target import Target as Target
+from teeny_triton.verifier import verify as verify

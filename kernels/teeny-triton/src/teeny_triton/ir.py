@@ -205,6 +205,15 @@ OPCODES: Mapping[str, str] = {
 
 # --- the text form; `parser.parse` reads it back ---
 
+
+def printed(function: Function, op: Op) -> str:
+    """Return the line of `op` in the text of `function`."""
+    printer = _Printer()
+    for _ in printer.function(function):  # names all values
+        pass
+    return next(printer.op(op, "")).removesuffix(" {")
+
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -434,3 +434,23 @@ RULES: Mapping[str, Rule] = {
     "device_assert": _assert,
     "device_print": _print,
 }
+
+_HINTS = frozenset({"cache", "eviction", "volatile"})
+
+ATTRIBUTES: Mapping[str, frozenset[str]] = {
+    "const": frozenset({"value"}),
+    "program_id": frozenset({"axis"}),
+    "num_programs": frozenset({"axis"}),
+    "arange": frozenset({"start", "end"}),
+    "expand_dims": frozenset({"axis"}),
+    "trans": frozenset({"order"}),
+    "cat": frozenset({"axis"}),
+    "load": _HINTS,
+    "store": _HINTS,
+    "prefetch": frozenset({"level", "write"}),
+    "scratch": frozenset({"size"}),
+    "reduce": frozenset({"kind", "axis"}),
+    "device_assert": frozenset({"message"}),
+    "device_print": frozenset({"prefix"}),
+}
+"""The attributes that each opcode may have; those not listed have none."""

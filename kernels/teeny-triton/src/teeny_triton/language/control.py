@@ -12,11 +12,11 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from teeny_core import DType, i32, i64
+from teeny_core import DType, config, i32, i64
 
 from teeny_triton.builder import Builder, current
 from teeny_triton.errors import KernelError
@@ -24,6 +24,7 @@ from teeny_triton.ir import Block, Function, Parameter, Pointer, Type, Value
 from teeny_triton.language import semantic
 from teeny_triton.language.tile import Operand, Tile, raw, tile
 from teeny_triton.passes import simplify, written
+from teeny_triton.verifier import verify
 
 
 @dataclass(frozen=True)
@@ -81,14 +82,9 @@ def finish(name: str, parameters: tuple[Parameter, ...], body: Block) -> Functio
     """Simplify the body and note which pointers it writes through."""
     simple = simplify(body)
     stored = written(simple, [p.value for p in parameters if p.value.type.is_pointer])
-    return Function(
-        name,
-        tuple(
-            Parameter(p.value, p.name, p.alignment, p.divisibility, p.noalias, p.value in stored)
-            for p in parameters
-        ),
-        simple,
-    )
+    marked = tuple(replace(p, written=p.value in stored) for p in parameters)
+    function = Function(name, marked, simple)
+    return verify(function) if config.get().debug else function
 
 
 def _parameter(name: str, kind: DType | Pointer, facts: Facts | None = None) -> Parameter:
