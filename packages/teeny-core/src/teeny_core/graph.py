@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -55,7 +55,9 @@ class Node:
 
     def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
         """Return the same operation on other operands of the same types."""
-        return self if inputs == self.inputs else Node(self.op, inputs, self.attrs, self.type, self.scope)
+        if inputs == self.inputs:
+            return self
+        return Node(self.op, inputs, self.attrs, self.type, self.scope)
 
     def __repr__(self) -> str:
         operands = ", ".join(operand.op for operand in self.inputs)
@@ -73,24 +75,29 @@ def apply(op: str, *inputs: Node, **attrs: Any) -> Node:
     return Node(op, inputs, attributes, result, current_scope())
 
 
-def topological(roots: Iterable[Node]) -> tuple[Node, ...]:
-    """Return the roots and all they depend on, each after its operands; the order is stable."""
+def topological(roots: Iterable[Node], stop: Container[Node] = ()) -> tuple[Node, ...]:
+    """Return the roots and all they depend on, each after its operands; the order is stable.
+
+    Nodes in `stop` are returned, what only they depend on is not.
+    """
     done: dict[Node, None] = {}
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
     while stack:
         node, ready = stack.pop()
-        if ready:
+        if node in done:
+            continue
+        if ready or node in stop or not node.inputs:
             done[node] = None
-        elif node not in done:
-            stack.append((node, True))
-            stack.extend((operand, False) for operand in reversed(node.inputs))
+            continue
+        stack.append((node, True))
+        stack.extend((operand, False) for operand in reversed(node.inputs))
     return tuple(done)
 
 
 def rebuild(roots: Iterable[Node], replacements: Mapping[Node, Node]) -> dict[Node, Node]:
     """Map each node under `roots` to its copy with `replacements` (used as they are) in place."""
     new: dict[Node, Node] = {}
-    for node in topological(roots):
+    for node in topological(roots, stop=replacements):
         found = replacements.get(node)
         if found is None:
             found = node.with_inputs(tuple(new[operand] for operand in node.inputs))
@@ -180,7 +187,7 @@ class Graph:
         for node in self.nodes:
             if node.op == "input" and node not in leaves:
                 raise GraphError(
-                    f"{self.name}: {node.attrs['name']!r} is used but is neither input nor parameter"
+                    f"{self.name}: {node.attrs['name']!r} is used, but no input or parameter"
                 )
             if node.op == "data":
                 raise GraphError(

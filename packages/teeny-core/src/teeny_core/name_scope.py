@@ -25,6 +25,16 @@ def name_scope(name: str) -> Iterator[str]:
         _scope.reset(token)
 
 
+@contextmanager
+def in_scope(full: str) -> Iterator[None]:
+    """Put nodes made in the block under exactly the name `full`."""
+    token = _scope.set(full)
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
 def current_scope() -> str:
     """Return the name of the scope that is open now, "" outside of all."""
     return _scope.get()

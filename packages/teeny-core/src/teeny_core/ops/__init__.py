@@ -4,6 +4,8 @@ Everything here is explicit: no broadcasting, no promotion, no negative axes. Th
 put those on top.
 """
 
+# ruff: noqa: F401  (re-exports that drop the underscore of names like `abs_`)
+
 from teeny_core.op import Attrs as Attrs
 from teeny_core.op import OpDef as OpDef
 from teeny_core.op import TensorType as TensorType
@@ -11,6 +13,9 @@ from teeny_core.op import all_ops as all_ops
 from teeny_core.op import get as get
 from teeny_core.op import register as register
 from teeny_core.ops.contraction import matmul as matmul
+from teeny_core.ops.conv import conv2d as conv2d
+from teeny_core.ops.conv import conv2d_grad_input as conv2d_grad_input
+from teeny_core.ops.conv import conv2d_grad_weight as conv2d_grad_weight
 from teeny_core.ops.convert import convert as convert
 from teeny_core.ops.elementwise import abs_ as abs
 from teeny_core.ops.elementwise import add as add
@@ -66,6 +71,10 @@ from teeny_core.ops.elementwise import tan as tan
 from teeny_core.ops.elementwise import tanh as tanh
 from teeny_core.ops.elementwise import trunc as trunc
 from teeny_core.ops.elementwise import where as where
+from teeny_core.ops.index import take as take
+from teeny_core.ops.index import take_along as take_along
+from teeny_core.ops.index import take_along_grad as take_along_grad
+from teeny_core.ops.index import take_grad as take_grad
 from teeny_core.ops.leaf import Literal as Literal
 from teeny_core.ops.leaf import array as array
 from teeny_core.ops.leaf import constant as constant
@@ -82,9 +91,14 @@ from teeny_core.ops.movement import pad as pad
 from teeny_core.ops.movement import permute as permute
 from teeny_core.ops.movement import reshape as reshape
 from teeny_core.ops.movement import slice_ as slice
+from teeny_core.ops.random import random_bits as random_bits
 from teeny_core.ops.reduce import argmax as argmax
 from teeny_core.ops.reduce import argmin as argmin
 from teeny_core.ops.reduce import max_ as max
 from teeny_core.ops.reduce import min_ as min
 from teeny_core.ops.reduce import prod as prod
 from teeny_core.ops.reduce import sum_ as sum
+from teeny_core.ops.window import avg_pool2d as avg_pool2d
+from teeny_core.ops.window import avg_pool2d_grad as avg_pool2d_grad
+from teeny_core.ops.window import max_pool2d as max_pool2d
+from teeny_core.ops.window import max_pool2d_grad as max_pool2d_grad

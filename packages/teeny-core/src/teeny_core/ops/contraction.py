@@ -71,16 +71,8 @@ def _matmul(attrs: Attrs, a: Array, b: Array) -> Array:
 def _vjp(node: Node, g: Node) -> tuple[Node | None, ...]:
     a, b = node.inputs
     ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
-    da = (
-        matmul(b, g, transpose_a=tb, transpose_b=True)
-        if ta
-        else matmul(g, b, transpose_b=not tb)
-    )
-    db = (
-        matmul(g, a, transpose_a=True, transpose_b=ta)
-        if tb
-        else matmul(a, g, transpose_a=not ta)
-    )
+    da = matmul(b, g, transpose_a=tb, transpose_b=True) if ta else matmul(g, b, transpose_b=not tb)
+    db = matmul(g, a, transpose_a=True, transpose_b=ta) if tb else matmul(a, g, transpose_a=not ta)
     return da, db
 
 

@@ -15,7 +15,18 @@ from teeny_core.dtype import DType, bool_
 from teeny_core.errors import DTypeError, ShapeError
 from teeny_core.graph import Node, apply
 from teeny_core.op import Array, Attrs, OpDef, TensorType, fail, register
-from teeny_core.ops._define import ANY, BITS, BOOLS, FLOATS, INTS, NUMBERS, binary, unary
+from teeny_core.ops._define import (
+    ANY,
+    BITS,
+    BOOLS,
+    FLOATS,
+    INTS,
+    NUMBERS,
+    Binary,
+    Unary,
+    binary,
+    unary,
+)
 from teeny_core.ops.convert import convert
 from teeny_core.ops.leaf import like
 
@@ -36,7 +47,6 @@ def _sigmoid(x: Array) -> Array:
 
 def _relu(x: Array) -> Array:
     return np.where(x <= 0, np.zeros((), x.dtype), x)
-
 
 
 def _power(x: Array, y: Array) -> Array:
@@ -102,62 +112,64 @@ def _log2_vjp(node: Node, g: Node) -> tuple[Node | None, ...]:
     return (div(g, mul(x, like(x, math.log(2)))),)
 
 
-neg = unary("neg", np.negative, NUMBERS, lambda node, g: (neg(g),), traits=("involution",))
-abs_ = unary(
+neg: Unary = unary("neg", np.negative, NUMBERS, lambda node, g: (neg(g),), traits=("involution",))
+abs_: Unary = unary(
     "abs",
     np.abs,
     NUMBERS,
     lambda node, g: (mul(g, sign(node.inputs[0])),),
     traits=("idempotent",),
 )
-sign = unary("sign", np.sign, NUMBERS, _no_gradient, traits=("idempotent",))
-relu = unary("relu", _relu, NUMBERS, _relu_vjp, traits=("idempotent", "monotone"))
-floor = unary("floor", np.floor, FLOATS, _no_gradient, traits=("idempotent", "monotone"))
-ceil = unary("ceil", np.ceil, FLOATS, _no_gradient, traits=("idempotent", "monotone"))
-round_ = unary("round", np.rint, FLOATS, _no_gradient, traits=("idempotent", "monotone"))
-trunc = unary("trunc", np.trunc, FLOATS, _no_gradient, traits=("idempotent", "monotone"))
+sign: Unary = unary("sign", np.sign, NUMBERS, _no_gradient, traits=("idempotent",))
+relu: Unary = unary("relu", _relu, NUMBERS, _relu_vjp, traits=("idempotent", "monotone"))
+floor: Unary = unary("floor", np.floor, FLOATS, _no_gradient, traits=("idempotent", "monotone"))
+ceil: Unary = unary("ceil", np.ceil, FLOATS, _no_gradient, traits=("idempotent", "monotone"))
+round_: Unary = unary("round", np.rint, FLOATS, _no_gradient, traits=("idempotent", "monotone"))
+trunc: Unary = unary("trunc", np.trunc, FLOATS, _no_gradient, traits=("idempotent", "monotone"))
 
-exp = unary("exp", np.exp, FLOATS, lambda node, g: (mul(g, node),), precise=True)
-exp2 = unary(
+exp: Unary = unary("exp", np.exp, FLOATS, lambda node, g: (mul(g, node),), precise=True)
+exp2: Unary = unary(
     "exp2",
     np.exp2,
     FLOATS,
     lambda node, g: (mul(g, mul(node, like(node, math.log(2)))),),
     precise=True,
 )
-expm1 = unary(
+expm1: Unary = unary(
     "expm1", np.expm1, FLOATS, lambda node, g: (mul(g, add(node, like(node, 1))),), precise=True
 )
-log = unary("log", np.log, FLOATS, lambda node, g: (div(g, node.inputs[0]),), precise=True)
-log2 = unary("log2", np.log2, FLOATS, _log2_vjp, precise=True)
-log1p = unary(
+log: Unary = unary("log", np.log, FLOATS, lambda node, g: (div(g, node.inputs[0]),), precise=True)
+log2: Unary = unary("log2", np.log2, FLOATS, _log2_vjp, precise=True)
+log1p: Unary = unary(
     "log1p",
     np.log1p,
     FLOATS,
     lambda node, g: (div(g, add(node.inputs[0], like(node, 1))),),
     precise=True,
 )
-sqrt = unary("sqrt", np.sqrt, FLOATS, _sqrt_vjp)
-rsqrt = unary("rsqrt", lambda x: 1 / np.sqrt(x), FLOATS, _rsqrt_vjp, precise=True)
-reciprocal = unary(
+sqrt: Unary = unary("sqrt", np.sqrt, FLOATS, _sqrt_vjp)
+rsqrt: Unary = unary("rsqrt", lambda x: 1 / np.sqrt(x), FLOATS, _rsqrt_vjp, precise=True)
+reciprocal: Unary = unary(
     "reciprocal",
     lambda x: 1 / x,
     FLOATS,
     lambda node, g: (neg(mul(g, mul(node, node))),),
 )
-sin = unary("sin", np.sin, FLOATS, lambda node, g: (mul(g, cos(node.inputs[0])),), precise=True)
-cos = unary(
+sin: Unary = unary(
+    "sin", np.sin, FLOATS, lambda node, g: (mul(g, cos(node.inputs[0])),), precise=True
+)
+cos: Unary = unary(
     "cos", np.cos, FLOATS, lambda node, g: (neg(mul(g, sin(node.inputs[0]))),), precise=True
 )
-tan = unary("tan", np.tan, FLOATS, _tan_vjp, precise=True)
-tanh = unary("tanh", np.tanh, FLOATS, _tanh_vjp, precise=True)
-sigmoid = unary("sigmoid", _sigmoid, FLOATS, _sigmoid_vjp, precise=True)
-erf = unary("erf", _erf_array, FLOATS, _erf_vjp, precise=True)
+tan: Unary = unary("tan", np.tan, FLOATS, _tan_vjp, precise=True)
+tanh: Unary = unary("tanh", np.tanh, FLOATS, _tanh_vjp, precise=True)
+sigmoid: Unary = unary("sigmoid", _sigmoid, FLOATS, _sigmoid_vjp, precise=True)
+erf: Unary = unary("erf", _erf_array, FLOATS, _erf_vjp, precise=True)
 
-isnan = unary("isnan", np.isnan, FLOATS, result=bool_)
-isinf = unary("isinf", np.isinf, FLOATS, result=bool_)
-logical_not = unary("logical_not", np.logical_not, BOOLS, traits=("involution",))
-bitwise_not = unary("bitwise_not", np.invert, BITS, traits=("involution",))
+isnan: Unary = unary("isnan", np.isnan, FLOATS, result=bool_)
+isinf: Unary = unary("isinf", np.isinf, FLOATS, result=bool_)
+logical_not: Unary = unary("logical_not", np.logical_not, BOOLS, traits=("involution",))
+bitwise_not: Unary = unary("bitwise_not", np.invert, BITS, traits=("involution",))
 
 
 # --- binary -------------------------------------------------------------------------------------
@@ -206,36 +218,38 @@ def _share(g: Node, loses: Node, ties: Node) -> Node:
 _COMMUTES = ("commutative", "associative")
 _COMPARES = ("comparison",)
 
-add = binary("add", np.add, NUMBERS, lambda node, g: (g, g), traits=_COMMUTES)
-sub = binary("sub", np.subtract, NUMBERS, lambda node, g: (g, neg(g)))
-mul = binary("mul", np.multiply, NUMBERS, _mul_vjp, traits=_COMMUTES)
-div = binary("div", np.true_divide, FLOATS, _div_vjp)
+add: Binary = binary("add", np.add, NUMBERS, lambda node, g: (g, g), traits=_COMMUTES)
+sub: Binary = binary("sub", np.subtract, NUMBERS, lambda node, g: (g, neg(g)))
+mul: Binary = binary("mul", np.multiply, NUMBERS, _mul_vjp, traits=_COMMUTES)
+div: Binary = binary("div", np.true_divide, FLOATS, _div_vjp)
 # Integers divided by 0 give 0, the remainder too; the smallest one divided by -1 wraps.
-floordiv = binary("floordiv", np.floor_divide, NUMBERS, _no_gradient)
-mod = binary("mod", np.mod, NUMBERS, _mod_vjp)
-pow_ = binary("pow", _power, NUMBERS, _pow_vjp, precise=True)
-maximum = binary(
+floordiv: Binary = binary("floordiv", np.floor_divide, NUMBERS, _no_gradient)
+mod: Binary = binary("mod", np.mod, NUMBERS, _mod_vjp)
+pow_: Binary = binary("pow", _power, NUMBERS, _pow_vjp, precise=True)
+maximum: Binary = binary(
     "maximum", np.maximum, NUMBERS, _maximum_vjp, traits=(*_COMMUTES, "idempotent", "monotone")
 )
-minimum = binary(
+minimum: Binary = binary(
     "minimum", np.minimum, NUMBERS, _minimum_vjp, traits=(*_COMMUTES, "idempotent", "monotone")
 )
-logical_and = binary("logical_and", np.logical_and, BOOLS, traits=(*_COMMUTES, "idempotent"))
-logical_or = binary("logical_or", np.logical_or, BOOLS, traits=(*_COMMUTES, "idempotent"))
-logical_xor = binary("logical_xor", np.logical_xor, BOOLS, traits=_COMMUTES)
-bitwise_and = binary("bitwise_and", np.bitwise_and, BITS, traits=(*_COMMUTES, "idempotent"))
-bitwise_or = binary("bitwise_or", np.bitwise_or, BITS, traits=(*_COMMUTES, "idempotent"))
-bitwise_xor = binary("bitwise_xor", np.bitwise_xor, BITS, traits=_COMMUTES)
+logical_and: Binary = binary(
+    "logical_and", np.logical_and, BOOLS, traits=(*_COMMUTES, "idempotent")
+)
+logical_or: Binary = binary("logical_or", np.logical_or, BOOLS, traits=(*_COMMUTES, "idempotent"))
+logical_xor: Binary = binary("logical_xor", np.logical_xor, BOOLS, traits=_COMMUTES)
+bitwise_and: Binary = binary("bitwise_and", np.bitwise_and, BITS, traits=(*_COMMUTES, "idempotent"))
+bitwise_or: Binary = binary("bitwise_or", np.bitwise_or, BITS, traits=(*_COMMUTES, "idempotent"))
+bitwise_xor: Binary = binary("bitwise_xor", np.bitwise_xor, BITS, traits=_COMMUTES)
 # Shifts by less than 0 or by the width and more give what all bits shifted out leave.
-shl = binary("shl", np.left_shift, INTS)
-shr = binary("shr", np.right_shift, INTS)
+shl: Binary = binary("shl", np.left_shift, INTS)
+shr: Binary = binary("shr", np.right_shift, INTS)
 
-eq = binary("eq", np.equal, ANY, traits=("commutative", *_COMPARES), result=bool_)
-ne = binary("ne", np.not_equal, ANY, traits=("commutative", *_COMPARES), result=bool_)
-lt = binary("lt", np.less, NUMBERS, traits=_COMPARES, result=bool_)
-le = binary("le", np.less_equal, NUMBERS, traits=_COMPARES, result=bool_)
-gt = binary("gt", np.greater, NUMBERS, traits=_COMPARES, result=bool_)
-ge = binary("ge", np.greater_equal, NUMBERS, traits=_COMPARES, result=bool_)
+eq: Binary = binary("eq", np.equal, ANY, traits=("commutative", *_COMPARES), result=bool_)
+ne: Binary = binary("ne", np.not_equal, ANY, traits=("commutative", *_COMPARES), result=bool_)
+lt: Binary = binary("lt", np.less, NUMBERS, traits=_COMPARES, result=bool_)
+le: Binary = binary("le", np.less_equal, NUMBERS, traits=_COMPARES, result=bool_)
+gt: Binary = binary("gt", np.greater, NUMBERS, traits=_COMPARES, result=bool_)
+ge: Binary = binary("ge", np.greater_equal, NUMBERS, traits=_COMPARES, result=bool_)
 
 
 # --- others -------------------------------------------------------------------------------------

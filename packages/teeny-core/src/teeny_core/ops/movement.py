@@ -8,7 +8,6 @@ from teeny_core import shape as shapes
 from teeny_core.errors import DTypeError, ShapeError
 from teeny_core.graph import Node, apply
 from teeny_core.op import Array, Attrs, OpDef, TensorType, fail, register
-from teeny_core.ops.leaf import constant
 from teeny_core.ops.reduce import sum_
 from teeny_core.shape import Dim, Shape
 
@@ -84,8 +83,7 @@ def _infer_broadcast(inputs: tuple[TensorType, ...], attrs: Attrs) -> TensorType
     (x,), shape = inputs, attrs["shape"]
     aligned = shape[len(shape) - x.rank :] if x.rank <= len(shape) else None
     if aligned is None or not all(
-        have == 1 or shapes.equal(have, want)
-        for have, want in zip(x.shape, aligned, strict=True)
+        have == 1 or shapes.equal(have, want) for have, want in zip(x.shape, aligned, strict=True)
     ):
         fail(
             ShapeError,
@@ -213,7 +211,9 @@ def _dilate(g: Node, steps: tuple[int, ...]) -> Node:
     pairs = tuple(part for extent in shape for part in (extent, 1))
     zeros = tuple(part for step in steps for part in (0, step - 1))
     spread = pad(reshape(g, pairs), (0,) * (2 * rank), zeros)
-    merged = reshape(spread, tuple(extent * step for extent, step in zip(shape, steps, strict=True)))
+    merged = reshape(
+        spread, tuple(extent * step for extent, step in zip(shape, steps, strict=True))
+    )
     limits = tuple(
         shapes.maximum(extent * step - step + 1, 0)
         for extent, step in zip(shape, steps, strict=True)
@@ -270,9 +270,7 @@ for _definition in (
         1,
         ("shape",),
     ),
-    OpDef(
-        "slice", _infer_slice, _slice, _slice_vjp, _MOVEMENT, 1, ("limits", "starts", "steps")
-    ),
+    OpDef("slice", _infer_slice, _slice, _slice_vjp, _MOVEMENT, 1, ("limits", "starts", "steps")),
     OpDef(
         "flip",
         _infer_flip,

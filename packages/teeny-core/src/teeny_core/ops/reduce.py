@@ -189,11 +189,7 @@ for _definition in (
     OpDef("prod", _infer_total("prod"), _total(np.prod), _prod_vjp, _REDUCTION, 1, ("axes",)),
     OpDef("max", _infer_extreme("max"), _extreme(np.max), _extreme_vjp, _REDUCTION, 1, ("axes",)),
     OpDef("min", _infer_extreme("min"), _extreme(np.min), _extreme_vjp, _REDUCTION, 1, ("axes",)),
-    OpDef(
-        "argmax", _infer_index("argmax"), _index(np.argmax), None, _REDUCTION, 1, ("axis",)
-    ),
-    OpDef(
-        "argmin", _infer_index("argmin"), _index(np.argmin), None, _REDUCTION, 1, ("axis",)
-    ),
+    OpDef("argmax", _infer_index("argmax"), _index(np.argmax), None, _REDUCTION, 1, ("axis",)),
+    OpDef("argmin", _infer_index("argmin"), _index(np.argmin), None, _REDUCTION, 1, ("axis",)),
 ):
     register(_definition)

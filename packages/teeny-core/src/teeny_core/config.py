@@ -1,0 +1,91 @@
+"""The one place that reads `TEENY_*` environment variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from teeny_core.errors import ConfigError
+
+_TRUE = frozenset({"1", "true", "on", "yes"})
+_FALSE = frozenset({"", "0", "false", "off", "no"})
+_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of the process.
+
+    Attributes:
+        device: `TEENY_DEVICE`, the default device; None to choose by what is installed.
+        num_threads: `TEENY_NUM_THREADS`; None to use what the machine grants.
+        cache_dir: `TEENY_CACHE_DIR`, where compiled programs are kept.
+        cache_size: `TEENY_CACHE_SIZE`, most bytes that they may take, such as 512M.
+        debug: `TEENY_DEBUG`, whether every stage is verified.
+        interpret: `TEENY_INTERPRET`, whether kernels run in the interpreter.
+    """
+
+    device: str | None
+    num_threads: int | None
+    cache_dir: Path
+    cache_size: int
+    debug: bool
+    interpret: bool
+
+
+def get(environ: Mapping[str, str] | None = None) -> Config:
+    """Read the settings, from the environment of the process unless another is given.
+
+    Raises:
+        ConfigError: naming the variable, its value and the valid ones.
+    """
+    env = os.environ if environ is None else environ
+    return Config(
+        device=env.get("TEENY_DEVICE") or None,
+        num_threads=_threads(env),
+        cache_dir=_cache_dir(env),
+        cache_size=_size(env),
+        debug=_flag(env, "TEENY_DEBUG"),
+        interpret=_flag(env, "TEENY_INTERPRET"),
+    )
+
+
+def _threads(env: Mapping[str, str]) -> int | None:
+    text = env.get("TEENY_NUM_THREADS", "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise _wrong("TEENY_NUM_THREADS", text, "a whole number from 1, such as 4")
+    return int(text)
+
+
+def _cache_dir(env: Mapping[str, str]) -> Path:
+    text = env.get("TEENY_CACHE_DIR")
+    if text:
+        return Path(text).expanduser()
+    base = env.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "teeny"
+
+
+def _size(env: Mapping[str, str]) -> int:
+    text = env.get("TEENY_CACHE_SIZE") or "1G"
+    number = text.rstrip("KMGTkmgt")
+    factor = _SUFFIXES.get(text[len(number) :].upper())
+    if factor is None or not number.isascii() or not number.isdigit():
+        raise _wrong("TEENY_CACHE_SIZE", text, "a number of bytes, such as 268435456, 256M or 1G")
+    return int(number) * factor
+
+
+def _flag(env: Mapping[str, str], name: str) -> bool:
+    text = env.get(name, "").lower()
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise _wrong(name, text, "1 or 0")
+
+
+def _wrong(name: str, text: str, valid: str) -> ConfigError:
+    return ConfigError(f"{name}={text} is not valid", hint=f"set it to {valid}, or unset it")

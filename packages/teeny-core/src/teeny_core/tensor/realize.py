@@ -1,0 +1,129 @@
+"""Realising lazy tensors: pending nodes become a graph, compiled once for each structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from teeny_core import ops
+from teeny_core.context import current_trace
+from teeny_core.device.base import Device, Program
+from teeny_core.device.discovery import device as get_device
+from teeny_core.errors import DTypeError, ShapeError, TraceError
+from teeny_core.evaluate import evaluate
+from teeny_core.graph import Graph, Node, rebuild, topological
+from teeny_core.storage import Storage
+from teeny_core.tensor import core
+
+if TYPE_CHECKING:
+    from teeny_core.tensor.concrete import Tensor
+    from teeny_core.tensor.core import Operand
+
+PROGRAMS = 512
+"""Most programs of lazy tensors kept in memory; the oldest goes first."""
+
+_pending: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+_values: WeakKeyDictionary[Node, Storage] = WeakKeyDictionary()
+_programs: dict[tuple[str, str], Program] = {}
+
+
+def pending(tensor: Tensor) -> None:
+    """Remember a tensor that has no value yet."""
+    if tensor.node.op != "data":
+        _pending[id(tensor)] = tensor
+
+
+def settle() -> None:
+    """Compute the tensors that have no value yet, before a buffer is written that they may read."""
+    waiting = list(_pending.values())
+    if waiting:
+        realize(*(tensor for tensor in waiting if not _is_traced(tensor.node)))
+
+
+def realize(*tensors: Tensor) -> None:
+    """Compute the values of tensors, together.
+
+    Raises:
+        TraceError: when one depends on an input of a function that is being traced.
+    """
+    lazy = {id(tensor): tensor for tensor in tensors if tensor.node.op != "data"}
+    if not lazy:
+        return
+    values = _compute([tensor.node for tensor in lazy.values()])
+    for key, value in zip(lazy, values, strict=True):
+        lazy[key]._node = ops.data(value)
+        _pending.pop(key, None)
+
+
+def assign(tensor: Tensor, value: Operand) -> None:
+    """Give a tensor another value: now, in its buffer, or as an update of the graph traced."""
+    node = _fitted(tensor, value)
+    trace = current_trace()
+    if trace is not None:
+        trace.update(tensor, node)
+        return
+    settle()
+    (new,) = _compute([node])
+    tensor.storage.buffer.write(new.array())
+
+
+def _fitted(tensor: Tensor, value: Operand) -> Node:
+    operand = tensor._operand(value)
+    if not isinstance(operand, core.Core):
+        return ops.full(tensor.shape, operand, tensor.dtype)
+    wrong = f"assign {operand.type} to a tensor of {tensor.type}"
+    if operand.dtype != tensor.dtype:
+        raise DTypeError(wrong, hint=f"cast it: value.cast(tn.{tensor.dtype})")
+    if core.broadcast_shapes(tensor.shape, operand.shape) != tensor.shape:
+        raise ShapeError(wrong, hint="reshape the value")
+    return core.expand(operand.node, tensor.shape)
+
+
+def _compute(nodes: Sequence[Node]) -> list[Storage]:
+    """Return the values of nodes; those that were made before are not made again."""
+    missing = [node for node in dict.fromkeys(nodes) if node.op != "data" and node not in _values]
+    if missing:
+        _values.update(zip(missing, _run(missing), strict=True))
+    return [_stored(node) for node in nodes]
+
+
+def _stored(node: Node) -> Storage:
+    return node.attrs["handle"] if node.op == "data" else _values[node]
+
+
+def _run(nodes: Sequence[Node]) -> list[Storage]:
+    order = topological(nodes, stop=_values)
+    if any(node.op == "input" for node in order):
+        raise TraceError(
+            "a traced function asked for a value that depends on its inputs",
+            hint="values are known only when the program runs: return it as an output",
+        )
+    leaves = {node: _stored(node) for node in order if node.op == "data" or node in _values}
+    inputs = {
+        storage: ops.input(f"x{i}", storage.type.shape, storage.type.dtype)
+        for i, storage in enumerate(dict.fromkeys(leaves.values()))
+    }
+    new = rebuild(nodes, {node: inputs[storage] for node, storage in leaves.items()})
+    graph = Graph("lazy", tuple(inputs.values()), (), tuple(new[node] for node in nodes))
+    if all(storage.is_random_state for storage in inputs):
+        # Constants and random numbers are made on the host: no data, nothing worth compiling.
+        arrays = evaluate(graph, [storage.array() for storage in inputs])
+        return [Storage.of(array) for array in arrays]
+    device = get_device()
+    program = _program(graph, device)
+    return [Storage(buffer) for buffer in program.run(*(s.place(device) for s in inputs))]
+
+
+def _program(graph: Graph, device: Device) -> Program:
+    key = device.name, graph.structural_hash()
+    found = _programs.get(key)
+    if found is None:
+        while len(_programs) >= PROGRAMS:
+            _programs.pop(next(iter(_programs)))
+        found = _programs[key] = device.compile(graph, {})
+    return found
+
+
+def _is_traced(node: Node) -> bool:
+    return any(leaf.op == "input" for leaf in topological([node], stop=_values))

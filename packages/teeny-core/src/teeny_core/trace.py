@@ -1,0 +1,180 @@
+"""Tracing: a function of tensors, or a layer, becomes a graph."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from teeny_core import ops
+from teeny_core import random as randomness
+from teeny_core.context import Trace, tracing, training
+from teeny_core.device import Device, Program
+from teeny_core.device import device as get_device
+from teeny_core.device.base import Options
+from teeny_core.errors import TraceError
+from teeny_core.graph import Graph, Node, rebuild, topological
+from teeny_core.storage import Storage
+from teeny_core.tensor import AnyTensor, SymTensor, Tensor, realize
+
+Function: TypeAlias = Callable[..., Any]
+
+
+@runtime_checkable
+class Parametric(Protocol):
+    """Something with named tensors, such as a layer."""
+
+    def named_tensors(self) -> Iterable[tuple[str, Tensor]]:
+        """Return the tensors that it uses, with their qualified names."""
+
+
+def trace(
+    function: Function,
+    *arguments: SymTensor,
+    train: bool = False,
+    parameters: Mapping[str, Tensor] | None = None,
+    name: str | None = None,
+) -> Graph:
+    """Run a function on symbolic tensors and return what it did as a graph.
+
+    Concrete tensors that it uses become parameters of the graph, under their names where they are
+    known, else as `captured.0`, `captured.1`, … Tensors that it assigns become updates.
+
+    Args:
+        function: takes the arguments, returns a tensor or a tuple of tensors; a layer, or anything
+            with `named_tensors()`, brings the names of its tensors.
+        arguments: what its inputs look like: `SymTensor.input(dtype, shape)`.
+        train: whether layers behave as in training.
+        parameters: names of tensors, where `function` does not bring them.
+        name: name of the graph; that of the function unless given.
+
+    Raises:
+        TraceError: when an argument or a result is no tensor, or a value is asked for.
+    """
+    named = _named(function, parameters)
+    realize(*named.values())
+    leaves = _input_leaves(function, arguments)
+    with tracing() as run, training(train):
+        results = _tensors(function(*(SymTensor(leaf) for leaf in leaves)))
+        updates = run.finish()
+    return _lifted(name or _name(function), leaves, results, (*updates, *_next_state(run)), named)
+
+
+def compile(
+    graph: Graph,
+    device: str | Device | None = None,
+    parameters: Mapping[str, Tensor] | None = None,
+    options: Options | None = None,
+) -> Program:
+    """Compile a graph for a device.
+
+    Args:
+        graph: what to compile.
+        device: a device or its name; the default one unless given.
+        parameters: tensors that hold the parameters; those found by `trace` unless given. The
+            program keeps their buffers, so that it sees what is assigned to them.
+        options: settings of the compiler.
+
+    Raises:
+        CompileError: when the device cannot compile it.
+    """
+    bound = {**graph.bindings, **(parameters or {})}
+    return get_device(device).compile(graph, bound, options)
+
+
+def _named(function: Function, parameters: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+    own = dict(function.named_tensors()) if isinstance(function, Parametric) else {}
+    return {**own, **(parameters or {}), randomness.STATE: randomness.state()}
+
+
+def _name(function: Function) -> str:
+    name = getattr(function, "__name__", type(function).__name__)
+    return "lambda" if name == "<lambda>" else name
+
+
+def _input_leaves(function: Function, arguments: tuple[SymTensor, ...]) -> tuple[Node, ...]:
+    names: dict[str, None] = {}
+    leaves = []
+    for place, argument in enumerate(arguments):
+        if not isinstance(argument, SymTensor) or argument.node.op != "input":
+            raise TraceError(
+                f"argument {place} of trace is {argument!r}",
+                hint="describe it: SymTensor.input(tn.f32, (None, 784))",
+            )
+        name = argument.node.attrs["name"] or _argument_name(function, place)
+        if name in names:
+            name = f"{name}_{place}"
+        names[name] = None
+        leaves.append(ops.input(name, argument.shape, argument.dtype))
+    return tuple(leaves)
+
+
+def _argument_name(function: Function, place: int) -> str:
+    target = getattr(function, "call", function)
+    try:
+        listed = list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        listed = []
+    plain = [p.name for p in listed if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return plain[place] if place < len(plain) else f"x{place}"
+
+
+def _tensors(result: Any) -> tuple[Node, ...]:
+    values = result if isinstance(result, tuple | list) else (result,)
+    for value in values:
+        if not isinstance(value, AnyTensor):
+            raise TraceError(
+                f"a traced function returned {type(value).__name__}",
+                hint="return a tensor, or a tuple of tensors",
+            )
+    return tuple(value.node for value in values)
+
+
+def _next_state(run: Trace) -> tuple[tuple[Node, Node], ...]:
+    """The random state moves on by one step in each run of a graph that uses it."""
+    if not run.sites:
+        return ()
+    leaf = randomness.state().node
+    return ((leaf, randomness.advanced(leaf)),)
+
+
+def _lifted(
+    name: str,
+    inputs: tuple[Node, ...],
+    results: tuple[Node, ...],
+    updates: tuple[tuple[Node, Node], ...],
+    named: Mapping[str, Tensor],
+) -> Graph:
+    """Make the graph, with the buffers of concrete tensors as its parameters."""
+    roots = (*results, *(node for update in updates for node in update))
+    order = topological(roots)
+    for node in order:
+        if node.op == "input" and node not in inputs:
+            raise TraceError(
+                f"the function uses {node.attrs['name']!r}, an input of another trace",
+                hint="pass it as an argument",
+            )
+    names: dict[Storage, str] = {}
+    for key, tensor in named.items():
+        names.setdefault(tensor.storage, key)
+    bindings: dict[str, Tensor] = {}
+    leaves: dict[Storage, Node] = {}
+    replacements: dict[Node, Node] = {}
+    for node in order:
+        if node.op != "data":
+            continue
+        storage = node.attrs["handle"]
+        if storage not in leaves:
+            key = names.get(storage) or f"captured.{sum(b not in named for b in bindings)}"
+            leaves[storage] = ops.input(key, node.shape, node.dtype)
+            bindings[key] = named[key] if key in named else Tensor.from_node(node)
+        replacements[node] = leaves[storage]
+    new = rebuild(roots, replacements)
+    return Graph(
+        name,
+        inputs,
+        tuple(leaves.values()),
+        tuple(new[node] for node in results),
+        tuple((new[leaf], new[value]) for leaf, value in updates),
+        bindings,
+    )
