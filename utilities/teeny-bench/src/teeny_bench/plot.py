@@ -21,15 +21,6 @@ WIN, LOSS, INK, FAINT = "#2a9d8f", "#d1603d", "#22303c", "#d9dee3"
 ROW_INCHES = 0.27
 PANEL_INCHES = 0.35
 WIDTH_INCHES = 8.0
-STYLE: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "svg.hashsalt": "teeny",  # the same rows give the same file
-}
 
 
 def require_svg(path: Path) -> None:
@@ -42,7 +33,15 @@ def to_svg(rows: Sequence[Row]) -> bytes:
     """Return the picture of `rows` as the contents of an SVG file."""
     import matplotlib as mpl
 
-    with mpl.rc_context(STYLE):
+    style: Any = {
+        "font.size": 9,
+        "text.color": INK,
+        "axes.labelcolor": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "svg.hashsalt": "teeny",  # the same rows give the same file
+    }
+    with mpl.rc_context(style):
         contents = io.BytesIO()
         draw(rows).savefig(contents, format="svg", metadata={"Date": None})
     return contents.getvalue()

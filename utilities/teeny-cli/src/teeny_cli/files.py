@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -20,11 +22,9 @@ def require_writable(path: Path) -> None:
     if _is_special(path):
         return
     probe = _beside(path)
-    try:
+    with writing(path):
         probe.touch(exist_ok=False)
         probe.unlink()
-    except OSError as error:
-        raise _unwritable(path, error) from error
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -33,13 +33,30 @@ def write_file(path: Path, data: bytes) -> None:
     Raises:
         ConfigError: it cannot be written; `path` is then as it was.
     """
-    try:
+    with writing(path):
         if _is_special(path):
             path.write_bytes(data)
         else:
             _replace(path, data)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an OSError, which may speak of a temporary name, into one that names `path`.
+
+    Raises:
+        ConfigError: in place of an OSError.
+    """
+    from teeny_core import ConfigError
+
+    try:
+        yield
     except OSError as error:
-        raise _unwritable(path, error) from error
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigError(
+            f"cannot write {path}: {reason}",
+            hint="name a file in a folder that exists and that you may write",
+        ) from error
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -60,13 +77,3 @@ def _beside(path: Path) -> Path:
 def _is_special(path: Path) -> bool:
     """Tell whether `path` is a terminal, a pipe or a device, which renaming would destroy."""
     return path.exists() and not path.is_file()
-
-
-def _unwritable(path: Path, error: OSError) -> Exception:
-    from teeny_core import ConfigError
-
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return ConfigError(
-        f"cannot write {path}: {reason}",
-        hint="name a file in a folder that exists and that you may write",
-    )

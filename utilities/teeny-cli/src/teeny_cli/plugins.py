@@ -44,7 +44,7 @@ class PluginGroup(TyperGroup):
             ConfigError: several packages bring it, or its package cannot be imported.
         """
         name, command, rest = super().resolve_command(ctx, args)
-        if name not in self._plugins:
+        if name is None or name not in self._plugins:
             return name, command, rest
         self._require_one_owner(name)
         return name, load(self._plugins[name][0]), rest

@@ -72,7 +72,7 @@ def mnist(
     Ctrl-C saves a checkpoint; --resume goes on from it to the very weights that
     the run would have had without it. One seed always gives the same weights.
     """
-    from teeny_cli.files import require_writable
+    from teeny_cli.files import require_writable, writing
     from teeny_cli.view import view
 
     chosen = {
@@ -92,11 +92,13 @@ def mnist(
 
     with view(as_json, training.recipe.epochs) as shown:
         if _run(training, shown):
-            training.save_model(target)
+            with writing(target):
+                training.save_model(target)
             shown.finished(training.test_accuracy(), target)
             return
     checkpoint = target.with_suffix(f".checkpoint{target.suffix}")
-    training.save(checkpoint)
+    with writing(checkpoint):
+        training.save(checkpoint)
     shown.interrupted(checkpoint, _command(checkpoint, target, data, device))
     raise typer.Exit(INTERRUPTED)
 
