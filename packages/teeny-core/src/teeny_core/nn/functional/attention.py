@@ -1,0 +1,89 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+
+from teeny_core import ops
+from teeny_core.dtype import i64
+from teeny_core.errors import OpError, ShapeError
+from teeny_core.nn.functional.random import dropout
+from teeny_core.tensor import AnyTensor
+
+
+def scaled_dot_product_attention(
+    query: AnyTensor,
+    key: AnyTensor,
+    value: AnyTensor,
+    attn_mask: AnyTensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> AnyTensor:
+    """Return softmax(query·keyᵀ·scale + mask)·value.
+
+    Args:
+        query: (..., L, E).
+        key: (..., S, E).
+        value: (..., S, V).
+        attn_mask: broadcastable to (..., L, S): bools, True where a key takes part, or floats that
+            are added to the scores.
+        dropout_p: share of the weights that are dropped.
+        is_causal: whether query i sees the keys up to i only.
+        scale: factor of the scores; 1/sqrt(E) unless given.
+
+    Returns:
+        (..., L, V). A query that sees no key gets zeros.
+
+    Source: Vaswani et al., *Attention Is All You Need* (2017).
+
+    Raises:
+        OpError: a mask is given together with `is_causal`.
+    """
+    weights = attention_weights(query, key, attn_mask, is_causal, scale)
+    return dropout(weights, dropout_p).matmul(value)
+
+
+def attention_weights(
+    query: AnyTensor,
+    key: AnyTensor,
+    attn_mask: AnyTensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> AnyTensor:
+    """Return the weights (..., L, S) by which `scaled_dot_product_attention` mixes values."""
+    if attn_mask is not None and is_causal:
+        raise OpError(
+            "attention got a mask and is_causal=True", hint="put the causal part into the mask"
+        )
+    width = query.shape[-1]
+    if scale is None and not isinstance(width, int):
+        raise ShapeError(f"attention over a symbolic width {width}", hint="pass scale=...")
+    factor = 1 / math.sqrt(width) if scale is None else scale
+    scores = query.matmul(key, transpose_b=True) * factor
+    if is_causal:
+        return scores.masked_fill(~causal_mask(query, key), -math.inf).softmax(-1)
+    if attn_mask is None:
+        return scores.softmax(-1)
+    if attn_mask.dtype.is_bool:
+        masked = scores.masked_fill(~attn_mask, -math.inf)
+    else:
+        masked = scores + attn_mask
+    return _softmax_or_zero(masked)
+
+
+def causal_mask(query: AnyTensor, key: AnyTensor) -> AnyTensor:
+    """Return bools (L, S) for query (..., L, E) and key (..., S, E): True for keys up to i."""
+    shape = (query.shape[-2], key.shape[-2])
+    rows, columns = (query._wrap(ops.iota(shape, axis, i64)) for axis in range(2))
+    return rows >= columns
+
+
+def _softmax_or_zero(scores: AnyTensor) -> AnyTensor:
+    """Return softmax over the last axis, zeros where all scores are minus infinity."""
+    wide = scores.cast(scores.dtype.accumulator)
+    top = wide.max(-1, keepdims=True).stop_gradient()
+    hidden = top == -math.inf
+    shifted = (wide - hidden.where(0.0, top)).exp()
+    total = shifted.sum(-1, keepdims=True)
+    return (shifted / hidden.where(1.0, total)).cast(scores.dtype)
