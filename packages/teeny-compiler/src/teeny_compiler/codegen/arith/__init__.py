@@ -1,0 +1,1 @@
+"""Arithmetic on LLVM operands: integers, IEEE floats and narrow floats, the same on any target."""

@@ -1,0 +1,152 @@
+"""LLVM through llvmlite: text to verified module, optimised module, object, assembly, addresses.
+
+Kernels arrive as vector code, so LLVM's vectorisers and unrollers have nothing left to do; what
+pays is the clean-up of level 1 (loop-invariant code motion above all), then code generation.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from llvmlite import binding
+from teeny_core.errors import CompileError
+from teeny_triton.target import Target
+
+_lock = threading.RLock()
+_ready = False
+
+
+def _initialise() -> None:
+    global _ready
+    with _lock:
+        if not _ready:
+            binding.initialize_all_targets()
+            binding.initialize_all_asmprinters()
+            _ready = True
+
+
+def is_x86(triple: str) -> bool:
+    """Whether a triple names a 32- or 64-bit x86 machine."""
+    return triple.partition("-")[0] in ("x86_64", "amd64", "i386", "i686")
+
+
+def target_machine(target: Target) -> Any:
+    """Make an LLVM target machine.
+
+    On x86 the instruction set is the baseline plus `target.features` and nothing that the name
+    of the CPU implies: a virtual machine may hide features of its CPU. The CPU then only tunes,
+    by the attribute `tune-cpu` of each function (see `function_attributes`).
+
+    Raises:
+        CompileError: LLVM does not know the triple.
+    """
+    _initialise()
+    try:
+        family = binding.Target.from_triple(target.triple)
+    except RuntimeError as error:
+        raise CompileError(
+            f"LLVM has no target {target.triple!r}: {error}", hint="write it as arch-vendor-os"
+        ) from error
+    base = {"x86_64": "x86-64", "amd64": "x86-64"}.get(target.triple.partition("-")[0], target.cpu)
+    features = ",".join(f"+{name}" for name in sorted(target.features))
+    return family.create_target_machine(
+        cpu=base, features=features, opt=2, reloc="pic", codemodel="default"
+    )
+
+
+def function_attributes(target: Target) -> str:
+    """Return the attributes that every function for `target` carries."""
+    attributes = ["nounwind"]
+    if target.vector_bits:
+        attributes.append(f'"prefer-vector-width"="{target.vector_bits}"')
+    if is_x86(target.triple) and target.cpu:
+        attributes.append(f'"tune-cpu"="{target.cpu}"')
+    return " ".join(attributes)
+
+
+def parse(text: str) -> Any:
+    """Parse and verify LLVM IR.
+
+    Raises:
+        CompileError: the text is not valid LLVM IR.
+    """
+    _initialise()
+    try:
+        module = binding.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError(
+            f"LLVM refuses the generated code: {error}",
+            hint="this is a defect of the code generator: report it with the kernel",
+        ) from error
+    return module
+
+
+def optimise(module: Any, machine: Any) -> None:
+    """Run the passes that help vector code: level 1, without vectorisers and unrolling."""
+    options = binding.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def compile_object(text: str, target: Target) -> bytes:
+    """Compile LLVM IR to an object file.
+
+    Raises:
+        CompileError: the text is not valid LLVM IR, or LLVM does not know the triple.
+    """
+    machine = target_machine(target)
+    module = parse(text)
+    optimise(module, machine)
+    return bytes(machine.emit_object(module))
+
+
+def assembly(text: str, target: Target) -> str:
+    """Compile LLVM IR to assembly with comments (spills and reloads are marked).
+
+    Raises:
+        CompileError: the text is not valid LLVM IR, or LLVM does not know the triple.
+    """
+    machine = target_machine(target)
+    machine.set_asm_verbosity(True)
+    module = parse(text)
+    optimise(module, machine)
+    return str(machine.emit_assembly(module))
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """Code loaded into this process; its functions live as long as this value."""
+
+    _engine: Any = field(repr=False)
+
+    def address(self, name: str) -> int:
+        """Return the address of a function.
+
+        Raises:
+            CompileError: there is no such function.
+        """
+        found = int(self._engine.get_function_address(name))
+        if not found:
+            raise CompileError(f"the loaded code has no function {name!r}")
+        return found
+
+
+def load_object(data: bytes, target: Target) -> Library:
+    """Load an object file for the machine of this process."""
+    with _lock:
+        machine = target_machine(target)
+        engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+        engine.add_object_file(binding.ObjectFileRef.from_data(data))
+        engine.finalize_object()
+    return Library(engine)
+
+
+def jit(text: str, target: Target) -> Library:
+    """Compile LLVM IR for the machine of this process and load it."""
+    return load_object(compile_object(text, target), target)
