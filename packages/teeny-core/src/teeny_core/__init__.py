@@ -1,8 +1,11 @@
 """Tensors, graphs, autodiff, layers and optimisers of teeny."""
 
 from teeny_core import config as config
+from teeny_core import nn as nn
 from teeny_core import ops as ops
+from teeny_core import optim as optim
 from teeny_core import shape as shape
+from teeny_core import state as state
 from teeny_core.autodiff import backward as backward
 from teeny_core.autodiff import grad as grad
 from teeny_core.autodiff import gradients as gradients
@@ -30,6 +33,7 @@ from teeny_core.device import Event as Event
 from teeny_core.device import HostBuffer as HostBuffer
 from teeny_core.device import Program as Program
 from teeny_core.device import Stream as Stream
+from teeny_core.device import default_device as default_device
 from teeny_core.device import device as device
 from teeny_core.device import device_names as device_names
 from teeny_core.dtype import DType as DType
@@ -105,3 +109,5 @@ from teeny_core.tensor import Tensor as Tensor
 from teeny_core.tensor import realize as realize
 from teeny_core.trace import compile as compile
 from teeny_core.trace import trace as trace
+from teeny_core.train import TrainStep as TrainStep
+from teeny_core.train import train_step as train_step

@@ -77,7 +77,7 @@ def arange(
     if step != 1:
         node = ops.mul(node, ops.like(node, step))
     if first != 0:
-        node = ops.add(node, core.expand(core.number(first, i64), node.shape))
+        node = ops.add(node, core.expand(core.scalar(first, i64), node.shape))
     return _wrap(core.cast(node, to_dtype(dtype)))
 
 

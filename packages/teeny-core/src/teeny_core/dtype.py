@@ -162,7 +162,7 @@ def _from_numpy(value: object) -> DType | None:
 @cache
 def _limits(dtype: DType) -> tuple[int | float, int | float]:
     if dtype.is_float:
-        info = ml_dtypes.finfo(dtype.numpy)
+        info = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
         return float(info.min), float(info.max)
     if dtype.is_bool:
         return 0, 1

@@ -19,6 +19,7 @@ from teeny_core.dtype import DType, DTypeLike, f32, i64, u64
 from teeny_core.dtype import dtype as to_dtype
 from teeny_core.errors import DTypeError, OpError
 from teeny_core.graph import Node
+from teeny_core.op import Array
 from teeny_core.shape import Dim, Shape
 from teeny_core.storage import Storage
 from teeny_core.tensor import AnyTensor, SymTensor, Tensor, settle
@@ -40,11 +41,20 @@ def manual_seed(seed: int) -> None:
     Raises:
         OpError: when the seed is below 0 or too large.
     """
+    first = seeded(seed)
+    settle()
+    _state.storage.buffer.write(first)
+
+
+def seeded(seed: int) -> Array:
+    """Return the first state, u32[4], of a generator with a seed of up to 64 bits.
+
+    Raises:
+        OpError: when the seed is below 0 or too large.
+    """
     if not 0 <= seed < 1 << 64:
         raise OpError(f"the seed {seed} is not valid", hint="use 0 to 2**64 - 1")
-    low, high = seed & 0xFFFFFFFF, seed >> 32
-    settle()
-    _state.storage.buffer.write(np.array([low, high, 0, 0], np.uint32))
+    return np.array([seed & 0xFFFFFFFF, seed >> 32, 0, 0], np.uint32)
 
 
 def advanced(leaf: Node) -> Node:

@@ -634,7 +634,7 @@ def _drop_inner_remainders(dim: Dim, modulus: int) -> Dim:
         term: Dim = coefficient
         for atom, exponent in powers:
             inner = isinstance(atom, Mod) and isinstance(atom.denominator, int)
-            if isinstance(atom, Mod) and inner and atom.denominator % modulus == 0:  # type: ignore[operator]
+            if isinstance(atom, Mod) and inner and atom.denominator % modulus == 0:
                 term = term * atom.numerator**exponent
             else:
                 term = term * _atom(atom) ** exponent

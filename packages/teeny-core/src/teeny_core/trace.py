@@ -83,7 +83,9 @@ def compile(
 
 
 def _named(function: Function, parameters: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
-    own = dict(function.named_tensors()) if isinstance(function, Parametric) else {}
+    own: dict[str, Tensor] = {}
+    if isinstance(function, Parametric):
+        own.update(function.named_tensors())
     return {**own, **(parameters or {}), randomness.STATE: randomness.state()}
 
 

@@ -11,5 +11,6 @@ from teeny_core.device.base import HostBuffer as HostBuffer
 from teeny_core.device.base import Options as Options
 from teeny_core.device.base import Program as Program
 from teeny_core.device.base import Stream as Stream
+from teeny_core.device.discovery import default_device as default_device
 from teeny_core.device.discovery import device as device
 from teeny_core.device.discovery import device_names as device_names

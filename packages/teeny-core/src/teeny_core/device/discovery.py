@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from teeny_core import config
 from teeny_core.device.base import Device
 from teeny_core.errors import DeviceError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 GROUP = "teeny.devices"
+_chosen: ContextVar[Device | None] = ContextVar("teeny_default_device", default=None)
 _PREFERRED = ("cpu", "ndarray", "null")
 
 
@@ -17,15 +24,32 @@ def device(name: str | Device | None = None) -> Device:
     """Return the device of a name, made once in a process.
 
     Args:
-        name: a name, a device (returned as it is), or None for the default: `TEENY_DEVICE`,
-            else the first installed of cpu, ndarray and null.
+        name: a name, a device (returned as it is), or None for the default: that of
+            `default_device`, else `TEENY_DEVICE`, else the first installed of cpu, ndarray, null.
 
     Raises:
         DeviceError: when it is unknown, cannot be loaded, or two packages claim the name.
     """
     if isinstance(name, Device):
         return name
-    return _load(name or config.get().device or _default())
+    if name is None:
+        return _chosen.get() or _load(config.get().device or _default())
+    return _load(name)
+
+
+@contextmanager
+def default_device(name: str | Device) -> Iterator[Device]:
+    """Make a device the default in the block, for lazy tensors and for `compile`.
+
+    Raises:
+        DeviceError: when it is unknown or cannot be loaded.
+    """
+    chosen = device(name)
+    token = _chosen.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _chosen.reset(token)
 
 
 def device_names() -> tuple[str, ...]:
@@ -40,6 +64,8 @@ def _default() -> str:
 
 @cache
 def _points() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # slow to import, and wanted late
+
     return unique(list(entry_points(group=GROUP)))
 
 

@@ -4,101 +4,199 @@ Everything here is explicit: no broadcasting, no promotion, no negative axes. Th
 put those on top.
 """
 
-# ruff: noqa: F401  (re-exports that drop the underscore of names like `abs_`)
-
-from teeny_core.op import Attrs as Attrs
-from teeny_core.op import OpDef as OpDef
-from teeny_core.op import TensorType as TensorType
-from teeny_core.op import all_ops as all_ops
-from teeny_core.op import get as get
-from teeny_core.op import register as register
-from teeny_core.ops.contraction import matmul as matmul
-from teeny_core.ops.conv import conv2d as conv2d
-from teeny_core.ops.conv import conv2d_grad_input as conv2d_grad_input
-from teeny_core.ops.conv import conv2d_grad_weight as conv2d_grad_weight
-from teeny_core.ops.convert import convert as convert
-from teeny_core.ops.elementwise import abs_ as abs
-from teeny_core.ops.elementwise import add as add
-from teeny_core.ops.elementwise import bitcast as bitcast
-from teeny_core.ops.elementwise import bitwise_and as bitwise_and
-from teeny_core.ops.elementwise import bitwise_not as bitwise_not
-from teeny_core.ops.elementwise import bitwise_or as bitwise_or
-from teeny_core.ops.elementwise import bitwise_xor as bitwise_xor
-from teeny_core.ops.elementwise import cast as cast
-from teeny_core.ops.elementwise import ceil as ceil
-from teeny_core.ops.elementwise import cos as cos
-from teeny_core.ops.elementwise import div as div
-from teeny_core.ops.elementwise import eq as eq
-from teeny_core.ops.elementwise import erf as erf
-from teeny_core.ops.elementwise import exp as exp
-from teeny_core.ops.elementwise import exp2 as exp2
-from teeny_core.ops.elementwise import expm1 as expm1
-from teeny_core.ops.elementwise import floor as floor
-from teeny_core.ops.elementwise import floordiv as floordiv
-from teeny_core.ops.elementwise import ge as ge
-from teeny_core.ops.elementwise import gt as gt
-from teeny_core.ops.elementwise import isinf as isinf
-from teeny_core.ops.elementwise import isnan as isnan
-from teeny_core.ops.elementwise import le as le
-from teeny_core.ops.elementwise import log as log
-from teeny_core.ops.elementwise import log1p as log1p
-from teeny_core.ops.elementwise import log2 as log2
-from teeny_core.ops.elementwise import logical_and as logical_and
-from teeny_core.ops.elementwise import logical_not as logical_not
-from teeny_core.ops.elementwise import logical_or as logical_or
-from teeny_core.ops.elementwise import logical_xor as logical_xor
-from teeny_core.ops.elementwise import lt as lt
-from teeny_core.ops.elementwise import maximum as maximum
-from teeny_core.ops.elementwise import minimum as minimum
-from teeny_core.ops.elementwise import mod as mod
-from teeny_core.ops.elementwise import mul as mul
-from teeny_core.ops.elementwise import ne as ne
-from teeny_core.ops.elementwise import neg as neg
-from teeny_core.ops.elementwise import pow_ as pow
-from teeny_core.ops.elementwise import reciprocal as reciprocal
-from teeny_core.ops.elementwise import relu as relu
-from teeny_core.ops.elementwise import round_ as round
-from teeny_core.ops.elementwise import rsqrt as rsqrt
-from teeny_core.ops.elementwise import shl as shl
-from teeny_core.ops.elementwise import shr as shr
-from teeny_core.ops.elementwise import sigmoid as sigmoid
-from teeny_core.ops.elementwise import sign as sign
-from teeny_core.ops.elementwise import sin as sin
-from teeny_core.ops.elementwise import sqrt as sqrt
-from teeny_core.ops.elementwise import stop_gradient as stop_gradient
-from teeny_core.ops.elementwise import sub as sub
-from teeny_core.ops.elementwise import tan as tan
-from teeny_core.ops.elementwise import tanh as tanh
-from teeny_core.ops.elementwise import trunc as trunc
-from teeny_core.ops.elementwise import where as where
-from teeny_core.ops.index import take as take
-from teeny_core.ops.index import take_along as take_along
-from teeny_core.ops.index import take_along_grad as take_along_grad
-from teeny_core.ops.index import take_grad as take_grad
-from teeny_core.ops.leaf import Literal as Literal
-from teeny_core.ops.leaf import array as array
-from teeny_core.ops.leaf import constant as constant
-from teeny_core.ops.leaf import data as data
-from teeny_core.ops.leaf import full as full
-from teeny_core.ops.leaf import input_ as input
-from teeny_core.ops.leaf import iota as iota
-from teeny_core.ops.leaf import like as like
-from teeny_core.ops.leaf import size as size
-from teeny_core.ops.movement import broadcast_to as broadcast_to
-from teeny_core.ops.movement import concat as concat
-from teeny_core.ops.movement import flip as flip
-from teeny_core.ops.movement import pad as pad
-from teeny_core.ops.movement import permute as permute
-from teeny_core.ops.movement import reshape as reshape
-from teeny_core.ops.movement import slice_ as slice
-from teeny_core.ops.random import random_bits as random_bits
-from teeny_core.ops.reduce import argmax as argmax
-from teeny_core.ops.reduce import argmin as argmin
+from teeny_core.op import Attrs, OpDef, TensorType, all_ops, get, register
+from teeny_core.ops.contraction import matmul
+from teeny_core.ops.conv import conv2d, conv2d_grad_input, conv2d_grad_weight
+from teeny_core.ops.convert import convert
+from teeny_core.ops.elementwise import (
+    abs_ as abs,
+)
+from teeny_core.ops.elementwise import (
+    add,
+    bitcast,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    cast,
+    ceil,
+    cos,
+    div,
+    eq,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    floor,
+    floordiv,
+    ge,
+    gt,
+    isinf,
+    isnan,
+    le,
+    log,
+    log1p,
+    log2,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    lt,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    ne,
+    neg,
+    reciprocal,
+    relu,
+    rsqrt,
+    shl,
+    shr,
+    sigmoid,
+    sign,
+    sin,
+    sqrt,
+    stop_gradient,
+    sub,
+    tan,
+    tanh,
+    trunc,
+    where,
+)
+from teeny_core.ops.elementwise import (
+    pow_ as pow,
+)
+from teeny_core.ops.elementwise import (
+    round_ as round,
+)
+from teeny_core.ops.index import take, take_along, take_along_grad, take_grad
+from teeny_core.ops.leaf import (
+    Literal,
+    array,
+    constant,
+    data,
+    full,
+    iota,
+    like,
+    size,
+)
+from teeny_core.ops.leaf import (
+    input_ as input,
+)
+from teeny_core.ops.movement import (
+    broadcast_to,
+    concat,
+    flip,
+    pad,
+    permute,
+    reshape,
+)
+from teeny_core.ops.movement import (
+    slice_ as slice,
+)
+from teeny_core.ops.random import random_bits
+from teeny_core.ops.reduce import argmax, argmin, prod
 from teeny_core.ops.reduce import max_ as max
 from teeny_core.ops.reduce import min_ as min
-from teeny_core.ops.reduce import prod as prod
 from teeny_core.ops.reduce import sum_ as sum
-from teeny_core.ops.window import avg_pool2d as avg_pool2d
-from teeny_core.ops.window import avg_pool2d_grad as avg_pool2d_grad
-from teeny_core.ops.window import max_pool2d as max_pool2d
-from teeny_core.ops.window import max_pool2d_grad as max_pool2d_grad
+from teeny_core.ops.window import avg_pool2d, avg_pool2d_grad, max_pool2d, max_pool2d_grad
+
+__all__ = [
+    "Attrs",
+    "Literal",
+    "OpDef",
+    "TensorType",
+    "abs",
+    "add",
+    "all_ops",
+    "argmax",
+    "argmin",
+    "array",
+    "avg_pool2d",
+    "avg_pool2d_grad",
+    "bitcast",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "broadcast_to",
+    "cast",
+    "ceil",
+    "concat",
+    "constant",
+    "conv2d",
+    "conv2d_grad_input",
+    "conv2d_grad_weight",
+    "convert",
+    "cos",
+    "data",
+    "div",
+    "eq",
+    "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "flip",
+    "floor",
+    "floordiv",
+    "full",
+    "ge",
+    "get",
+    "gt",
+    "input",
+    "iota",
+    "isinf",
+    "isnan",
+    "le",
+    "like",
+    "log",
+    "log1p",
+    "log2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "lt",
+    "matmul",
+    "max",
+    "max_pool2d",
+    "max_pool2d_grad",
+    "maximum",
+    "min",
+    "minimum",
+    "mod",
+    "mul",
+    "ne",
+    "neg",
+    "pad",
+    "permute",
+    "pow",
+    "prod",
+    "random_bits",
+    "reciprocal",
+    "register",
+    "relu",
+    "reshape",
+    "round",
+    "rsqrt",
+    "shl",
+    "shr",
+    "sigmoid",
+    "sign",
+    "sin",
+    "size",
+    "slice",
+    "sqrt",
+    "stop_gradient",
+    "sub",
+    "sum",
+    "take",
+    "take_along",
+    "take_along_grad",
+    "take_grad",
+    "tan",
+    "tanh",
+    "trunc",
+    "where",
+]

@@ -286,6 +286,10 @@ def _infer_where(inputs: tuple[TensorType, ...], attrs: Attrs) -> TensorType:
     return x
 
 
+def _where(attrs: Attrs, cond: Array, x: Array, y: Array) -> Array:
+    return np.where(cond, x, y)
+
+
 def _where_vjp(node: Node, g: Node) -> tuple[Node | None, ...]:
     cond = node.inputs[0]
     zero = like(g, 0)
@@ -320,7 +324,7 @@ for _definition in (
     OpDef(
         "where",
         _infer_where,
-        lambda attrs, cond, x, y: np.where(cond, x, y),
+        _where,
         _where_vjp,
         _ELEMENTWISE,
         3,

@@ -148,7 +148,7 @@ def _take_grad(attrs: Attrs, index: Array, dy: Array) -> Array:
 def _take_along_grad(attrs: Attrs, index: Array, dy: Array) -> Array:
     shape, axis = attrs["shape"], attrs["axis"]
     total = _wide_zeros(shape, dy)
-    places = list(np.indices(index.shape, sparse=True))
+    places: list[Array] = list(np.indices(index.shape, sparse=True))
     places[axis] = _checked(index, shape[axis], axis)
     np.add.at(total, tuple(places), dy.astype(total.dtype))
     return convert(total, to_dtype(dy.dtype))

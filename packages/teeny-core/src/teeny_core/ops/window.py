@@ -143,8 +143,8 @@ def _lowest(x: Array) -> float:
 
 
 def _max(attrs: Attrs, x: Array) -> Array:
-    wide = widened(x)
-    return _padded_windows(attrs, wide, _lowest(x)).max(axis=-1).astype(x.dtype, copy=False)
+    top = _padded_windows(attrs, widened(x), _lowest(x)).max(axis=-1)
+    return np.asarray(top).astype(x.dtype, copy=False)
 
 
 def _max_grad(attrs: Attrs, x: Array, dy: Array) -> Array:
@@ -172,7 +172,7 @@ def _counts(attrs: Attrs, shape: tuple[int, ...]) -> Array:
     """Return by how much the sum of each window is divided, [1, 1, H', W']."""
     value = 1.0 if attrs["count_include_pad"] else 0.0
     inside = np.ones((1, 1, *shape[2:]))
-    return _padded_windows(attrs, inside, value).sum(axis=-1)
+    return np.asarray(_padded_windows(attrs, inside, value).sum(axis=-1))
 
 
 @np.errstate(all="ignore")

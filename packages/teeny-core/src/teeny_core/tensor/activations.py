@@ -71,7 +71,8 @@ class Activations(Reductions):
     def softplus(self) -> AnyTensor:
         """Return log(1 + exp(x)) without overflow."""
         x = self._float()
-        return self._narrowed(x.relu() + (-x.abs()).exp().log1p())
+        below = (x > 0).where(-x, x)  # -|x|, with the slope 1 at 0: that of the sum is then 1/2
+        return self._narrowed(x.relu() + below.exp().log1p())
 
     def logsigmoid(self) -> AnyTensor:
         """Return log(sigmoid(x)) without overflow."""

@@ -368,5 +368,4 @@ class Arithmetic(Core):
 
     def masked_fill(self, mask: AnyTensor, value: Operand) -> AnyTensor:
         """Return x with `value` where `mask` is not zero; `value` does not change the type."""
-        filler = value if isinstance(value, bool | int | float) else self._operand(value)
-        return mask.where(filler, self).cast(self.dtype)
+        return mask.where(value, self._wrap(self._node)).cast(self.dtype)

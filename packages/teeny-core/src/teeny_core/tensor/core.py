@@ -15,13 +15,16 @@ from teeny_core.dtype import DType, bool_, f32, promote, weak
 from teeny_core.errors import DTypeError, ShapeError
 from teeny_core.graph import Node
 from teeny_core.op import TensorType
-from teeny_core.shape import Dim, Shape
+from teeny_core.shape import Dim, Expr, Shape
 
 if TYPE_CHECKING:
     from teeny_core.tensor.base import AnyTensor
 
 Scalar: TypeAlias = bool | int | float
-Operand: TypeAlias = "AnyTensor | Scalar | np.ndarray[Any, np.dtype[Any]]"
+Operand: TypeAlias = "AnyTensor | Scalar | Expr | np.ndarray[Any, np.dtype[Any]]"
+Weak: TypeAlias = Scalar | Expr
+"""Operands that raise the category of a type, but not its width. A symbolic size is an integer."""
+
 Axes: TypeAlias = int | Sequence[int] | None
 
 
@@ -75,7 +78,7 @@ class Core(ABC):
     def _constant(self, value: Operand) -> AnyTensor:
         """Return an array as a tensor that can meet this one."""
 
-    def _result(self, node: Node, *others: AnyTensor | Scalar) -> AnyTensor:
+    def _result(self, node: Node, *others: AnyTensor | Weak) -> AnyTensor:
         """Wrap a node made from this tensor and others: symbolic where one of them is."""
         for other in others:
             if isinstance(other, Core) and other.is_symbolic:
@@ -98,41 +101,39 @@ class Core(ABC):
         node = make(y, x) if swap else make(x, y)
         return self._result(node, tensor)
 
-    def _operand(self, value: Operand) -> AnyTensor | Scalar:
+    def _operand(self, value: Operand) -> AnyTensor | Weak:
         """Return an operand as a tensor, or as the scalar that it is."""
-        if isinstance(value, Core | bool | int | float):
-            return value  # type: ignore[return-value]
+        if isinstance(value, Core | bool | int | float | Expr):
+            return value
         return self._constant(value)
 
 
-def meet(*operands: Core | Scalar) -> tuple[Node, ...]:
+def meet(*operands: Core | Weak) -> tuple[Node, ...]:
     """Return operands as nodes of one type and shape: promoted and broadcast."""
     dtype = common_dtype(operands)
     shape = broadcast_shapes(*(x.shape for x in operands if isinstance(x, Core)))
-    return tuple(
-        expand(cast(x.node, dtype), shape) if isinstance(x, Core) else ops.full(shape, x, dtype)
-        for x in operands
-    )
+    nodes = (cast(x.node, dtype) if isinstance(x, Core) else scalar(x, dtype) for x in operands)
+    return tuple(expand(node, shape) for node in nodes)
 
 
-def common_dtype(operands: Sequence[Core | Scalar]) -> DType:
+def scalar(value: Weak, dtype: DType) -> Node:
+    """Return a scalar of `dtype`; a symbolic size is known when the program runs."""
+    return ops.size(value, dtype) if isinstance(value, Expr) else ops.constant(value, dtype)
+
+
+def common_dtype(operands: Sequence[Core | Weak]) -> DType:
     """Return the type in which operands meet; scalars only raise the category."""
     dtypes = [x.dtype for x in operands if isinstance(x, Core)]
     found = reduce(promote, dtypes, dtypes[0]) if dtypes else bool_
     for x in operands:
         if not isinstance(x, Core):
-            found = weak(x, found)
+            found = weak(1 if isinstance(x, Expr) else x, found)
     return found
 
 
 def cast(node: Node, dtype: DType) -> Node:
     """Convert a node where it is of another type."""
     return node if node.dtype == dtype else ops.cast(node, dtype)
-
-
-def number(dim: Dim, dtype: DType) -> Node:
-    """Return a dimension as a scalar: a constant where it is known."""
-    return ops.constant(dim, dtype) if isinstance(dim, int) else ops.size(dim, dtype)
 
 
 def as_float(node: Node) -> Node:

@@ -61,13 +61,13 @@ class Indexing(Movement):
         kept = iter(extent for extent, cut in zip(node.shape, cuts, strict=True) if not cut.dropped)
         layout = [1 if item is None else next(kept) for item in items if not _is_scalar_index(item)]
         result = self._wrap(core.reshape(node, tuple(layout)))
-        chosen = [item for item in items if isinstance(item, Core)]
+        chosen: list[AnyTensor] = [item for item in items if _is_tensor(item)]
         if not chosen:
             return result
         first = next(
             place
             for place, item in enumerate(i for i in items if not _is_scalar_index(i))
-            if isinstance(item, Core)
+            if _is_tensor(item)
         )
         return result._gather(first, chosen)
 
@@ -124,12 +124,12 @@ class Indexing(Movement):
             return item
         if isinstance(item, list | np.ndarray) and np.ndim(item):
             item = self._constant(np.asarray(item))
-        if isinstance(item, bool | np.bool_) or (isinstance(item, Core) and item.dtype.is_bool):
+        if isinstance(item, bool | np.bool_) or (_is_tensor(item) and item.dtype.is_bool):
             raise IndexingError(
                 "a bool mask selects a number of elements that is known only when it runs",
                 hint="keep the shape: mask.where(x, 0); or select in NumPy: x.numpy()[mask]",
             )
-        if isinstance(item, Core):
+        if _is_tensor(item):
             if not item.dtype.is_int:
                 raise IndexingError(
                     f"cannot index with {item.type}", hint="cast it: index.cast(tn.i64)"
@@ -155,11 +155,15 @@ class Indexing(Movement):
             return self._result(ops.take(self._node, places[0], axis), *indices)
         flat = core.expand(core.cast(places[0], i64), shape)
         for place, extent in zip(places[1:], extents[1:], strict=True):
-            stride = core.expand(core.number(extent, i64), shape)
+            stride = core.expand(core.scalar(extent, i64), shape)
             offset = core.expand(core.cast(place, i64), shape)
             flat = ops.add(ops.mul(flat, stride), offset)
         merged = (*self.shape[:axis], shapes.numel(extents), *self.shape[axis + len(indices) :])
         return self._result(ops.take(core.reshape(self._node, merged), flat, axis), *indices)
+
+
+def _is_tensor(item: Index) -> bool:
+    return isinstance(item, Core)
 
 
 def _is_scalar_index(item: Index) -> bool:
@@ -172,7 +176,7 @@ def _axes(items: Sequence[Index]) -> list[int]:
     Raises:
         IndexingError: when tensors are apart, where NumPy would move their axes to the front.
     """
-    if any(isinstance(item, Core) for item in items):
+    if any(_is_tensor(item) for item in items):
         advanced = [p for p, item in enumerate(items) if isinstance(item, Core | int | Expr)]
         if advanced[-1] - advanced[0] != len(advanced) - 1:
             raise IndexingError(
@@ -188,7 +192,7 @@ def _axes(items: Sequence[Index]) -> list[int]:
 
 
 def _cut(item: Index, axis: int, extent: Dim) -> _Cut:
-    if isinstance(item, Core):
+    if _is_tensor(item):
         return _Cut(0, extent)
     if isinstance(item, slice):
         return _slice_cut(item, extent)
@@ -254,5 +258,5 @@ def _wrapped(index: AnyTensor, axis: int, extent: Dim) -> Node:
     if not node.dtype.is_signed:
         return node
     below = ops.lt(node, ops.like(node, 0))
-    size = core.expand(core.cast(core.number(extent, i64), node.dtype), node.shape)
+    size = core.expand(core.cast(core.scalar(extent, i64), node.dtype), node.shape)
     return ops.where(below, ops.add(node, size), node)

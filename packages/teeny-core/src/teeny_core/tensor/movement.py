@@ -71,7 +71,7 @@ class Movement(Core):
 
     def permute(self, *axes: int | Sequence[int]) -> AnyTensor:
         """Return the tensor with its axes in the order given."""
-        listed: Sequence[int] = flat(axes)
+        listed: tuple[int, ...] = flat(axes)  # type: ignore[assignment]
         order = tuple(core.normalize_axis(axis, self.ndim) for axis in listed)
         return self._wrap(permute(self._node, order))
 

@@ -71,7 +71,7 @@ def assign(tensor: Tensor, value: Operand) -> None:
 def _fitted(tensor: Tensor, value: Operand) -> Node:
     operand = tensor._operand(value)
     if not isinstance(operand, core.Core):
-        return ops.full(tensor.shape, operand, tensor.dtype)
+        return core.expand(core.scalar(operand, tensor.dtype), tensor.shape)
     wrong = f"assign {operand.type} to a tensor of {tensor.type}"
     if operand.dtype != tensor.dtype:
         raise DTypeError(wrong, hint=f"cast it: value.cast(tn.{tensor.dtype})")

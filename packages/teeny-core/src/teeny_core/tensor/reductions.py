@@ -11,7 +11,7 @@ from teeny_core import shape as shapes
 from teeny_core.dtype import DTypeLike, bool_, f32, u8
 from teeny_core.dtype import dtype as to_dtype
 from teeny_core.graph import Node
-from teeny_core.shape import Dim
+from teeny_core.shape import Dim, Shape
 from teeny_core.tensor import core
 from teeny_core.tensor.arithmetic import Arithmetic
 from teeny_core.tensor.core import Axes
@@ -87,11 +87,12 @@ class Reductions(Arithmetic):
         node = ops.cast(self._node, u8) if self.dtype.is_bool else self._node
         if axis is None:
             flat = core.reshape(node, (self.size,))
-            result, kept = make(flat, 0), (1,) * self.ndim
+            result = make(flat, 0)
+            kept: Shape = (1,) * self.ndim
         else:
             place = core.normalize_axis(axis, self.ndim)
             result = make(node, place)
-            kept = (*self.shape[:place], 1, *self.shape[place + 1 :])  # type: ignore[assignment]
+            kept = (*self.shape[:place], 1, *self.shape[place + 1 :])
         return self._wrap(core.reshape(result, kept) if keepdims else result)
 
     def any(self, axis: Axes = None, keepdims: bool = False) -> AnyTensor:
@@ -105,7 +106,7 @@ class Reductions(Arithmetic):
     def mean(self, axis: Axes = None, keepdims: bool = False) -> AnyTensor:
         """Return the mean; f32 for integers and bools, without overflow for narrow floats."""
         wide = self._accumulated()
-        count = core.number(self._count(axis), wide.dtype)
+        count = core.scalar(self._count(axis), wide.dtype)
         total = wide.sum(axis, keepdims)
         mean = self._wrap(ops.div(total.node, core.expand(count, total.shape)))
         return mean.cast(self.dtype) if self.dtype.is_float else mean
@@ -117,7 +118,7 @@ class Reductions(Arithmetic):
         centred = wide - wide.mean(axis, keepdims=True)
         total = centred.square().sum(axis, keepdims)
         degrees = shapes.maximum(self._count(axis) - correction, 0)
-        count = core.number(degrees, wide.dtype)
+        count = core.scalar(degrees, wide.dtype)
         spread = self._wrap(ops.div(total.node, core.expand(count, total.shape)))
         return spread.cast(self.dtype)
 
