@@ -17,8 +17,8 @@ def symbolic_dims(nest: Nest, *more: Dim) -> tuple[Expr, ...]:
     """Return the symbolic numbers that addresses, bounds and values of a nest need, and `more`."""
     found: dict[Expr, None] = {}
 
-    def note(*dims: Dim) -> None:
-        found.update((dim, None) for dim in dims if isinstance(dim, Expr))
+    def note(*values: object) -> None:
+        found.update((value, None) for value in values if isinstance(value, Expr))
 
     note(*nest.dims, *more)
     for view in (*(i.view for i in nest.instructions), *(s.view for s in nest.stores)):
@@ -27,7 +27,8 @@ def symbolic_dims(nest: Nest, *more: Dim) -> tuple[Expr, ...]:
             for guard in view.guards:
                 note(guard.offset, guard.limit, *guard.strides)
     for instruction in nest.instructions:
-        note(*(v for v in instruction.attrs.values() if isinstance(v, Expr)))
+        for value in instruction.attrs.values():
+            note(*(value if isinstance(value, tuple) else (value,)))
     return tuple(found)
 
 
@@ -151,12 +152,19 @@ class Evaluator:
     def gather(self, instruction: Instruction) -> Tile:
         """Read the element that an index picks; zero for an index that does not exist."""
         view = _view(instruction)
-        index = self.value(instruction.args[0]).to(i64)
-        limit, stride = (self.dim(instruction.attrs[name]) for name in ("limit", "stride"))
-        mask = self.inside(view, self.is_tiled(view) or bool(index.shape))
-        exists = (index >= 0) & (index < limit)
-        mask = exists if mask is None else exists & mask
-        return tl.load(self.address(instruction.operand, view) + index * stride, mask)
+        address = self.address(instruction.operand, view)
+        mask = self.inside(view, tiled=False)
+        attrs = instruction.attrs
+        for arg, stride, limit in zip(
+            instruction.args, attrs["strides"], attrs["limits"], strict=True
+        ):
+            index = self.value(arg).to(i64)
+            address = address + index * self.dim(stride)
+            exists = (index >= 0) & (index < self.dim(limit))
+            mask = exists if mask is None else exists & mask
+        if self.mask is not None and address.shape:
+            mask = self.mask if mask is None else self.mask & mask
+        return tl.load(address, mask)
 
     def index_value(self, instruction: Instruction) -> Tile:
         """Return the number of the place."""

@@ -20,7 +20,7 @@ class Instruction:
     """One value of a nest: an elementwise op of the graph, a reduction, or one of
 
     - `load`: element of an operand at `view`, zero where a guard of it fails;
-    - `gather`: the same, plus `stride` times the value of the argument, an index below `limit`;
+    - `gather`: the same, plus `strides` times the arguments, indices below `limits`; else zero;
     - `index`: the i64 number `view` itself; `inside`: whether the guards of `view` hold;
     - `constant` {value}, `size` {dim}: scalars;
     - `random`: Philox word of element number `view` under the state that the operand holds;
@@ -58,7 +58,11 @@ class Store:
 
 @dataclass(frozen=True)
 class Nest:
-    """Instructions over an iteration space; `operands` name the storage that they touch."""
+    """Instructions over an iteration space; `operands` name the storage that they touch.
+
+    `axes` says of how many dims each axis of the group's domain is made, unless dims of several
+    axes were joined.
+    """
 
     dims: Shape
     reduced: tuple[bool, ...]
@@ -66,6 +70,7 @@ class Nest:
     stores: tuple[Store, ...]
     operands: tuple[int, ...]
     dtypes: tuple[DType, ...]
+    axes: tuple[int, ...] = ()
 
     @property
     def written(self) -> frozenset[int]:

@@ -21,8 +21,8 @@ COSTS = {
     **dict.fromkeys(("sqrt", "div", "reciprocal", "rsqrt", "floordiv", "mod"), 4),
     **dict.fromkeys(("exp", "exp2", "sigmoid", "log", "log2"), 10),
     **dict.fromkeys(("expm1", "log1p", "sin", "cos", "tan", "tanh", "erf", "pow"), 16),
-    "random": 60,
-    **dict.fromkeys(("constant", "size", "index", "cast", "bitcast", "load", "inside"), 0),
+    **dict.fromkeys(("random", "random_bits"), 60),
+    **dict.fromkeys(("constant", "size", "index", "iota", "cast", "bitcast", "load", "inside"), 0),
 }
 """Operations of each op, about; any other is 1."""
 

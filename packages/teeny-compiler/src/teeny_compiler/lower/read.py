@@ -7,15 +7,17 @@ copied. What no view expresses raises `InexpressibleError`, and the scheduler fu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from teeny_compiler.fxgraph import FXGraph, FxNode
+from teeny_compiler.lower.bodies import Affine, Body, access
 from teeny_compiler.lower.nest import REDUCTIONS, Instruction, Nest, Store
 from teeny_compiler.schedule.group import Group
 from teeny_compiler.schedule.moves import MOVEMENT, Move, broadcast, moves_of, reshape, spread
+from teeny_compiler.schedule.roots import memory_base, operand_view
 from teeny_compiler.schedule.view import View, common_factors, join, joinable, row_major
-from teeny_core import Attrs, DType, bool_, i64, ops, u32
+from teeny_core import Attrs, DType, Shape, bool_, i64, ops, u32
 from teeny_core import shape as shapes
 
 
@@ -31,35 +33,39 @@ class Chain:
     rest: Chain | None
 
 
-def read_group(
-    graph: FXGraph, group: Group, stored: Callable[[int], bool], storage: Callable[[int], int]
-) -> Nest:
+@dataclass(frozen=True)
+class Storages:
+    """Where the values of nodes lie: `home` names the storage from which a node is read (None when
+    it is in no memory), `targets` those that are written when a group stores it."""
+
+    home: Callable[[int], int | None]
+    targets: Callable[[int], Sequence[int]]
+
+
+def read_group(graph: FXGraph, group: Group, storages: Storages, body: Body | None = None) -> Nest:
     """Return the nest of a group.
 
-    `stored(node)` says whether a node that is no member of the group lies in memory, and
-    `storage(node)` which storage holds it (a new value of a parameter may share the old one's).
+    With the `body` of its template the nest computes that as well; else the template's value is
+    an instruction `result`, and the nest is what comes after it.
 
     Raises:
         InexpressibleError: when the group cannot be computed in one pass.
     """
-    reader = _Reader(graph, group, stored, storage)
-    for root in group.roots:
+    if body is not None:
+        rows = frozenset(group.members)
+        group = replace(group, domain=body.domain, reduced=body.reduced, rows=rows)
+    reader = _Reader(graph, group, storages, body)
+    for root in (*group.roots, *(group.stored - {*group.roots})):
         reader.root(root)
     return reader.nest()
 
 
 class _Reader:
-    def __init__(
-        self,
-        graph: FXGraph,
-        group: Group,
-        stored: Callable[[int], bool],
-        storage: Callable[[int], int],
-    ) -> None:
+    def __init__(self, graph: FXGraph, group: Group, storages: Storages, body: Body | None) -> None:
         self.graph = graph
         self.group = group
-        self.stored = stored
-        self.storage = storage
+        self.storages = storages
+        self.body = body
         self.instructions: list[Instruction] = []
         self.stores: list[Store] = []
         self.operands: dict[int, int] = {}
@@ -80,8 +86,9 @@ class _Reader:
         value = self.value(number, chain)
         if number in self.group.stored:
             view = self._view(View.contiguous(self.graph.nodes[number].shape), chain)
-            operand = self._operand(number)
-            self.stores.append(Store(value, operand, view))
+            for storage in self.storages.targets(number):
+                operand = self._operand(storage, self.graph.nodes[number].dtype)
+                self.stores.append(Store(value, operand, view))
 
     def _root_chain(self, number: int) -> Chain | None:
         shape, domain = self.graph.nodes[number].shape, self.group.domain
@@ -102,10 +109,15 @@ class _Reader:
     def _evaluate(self, number: int, chain: Chain | None) -> int:
         node = self.graph.nodes[number]
         if number == self.group.template:
-            self._require_place(number, chain, View.contiguous(self.group.domain))
-            return self._emit(Instruction("result", (), node.dtype))
-        if number not in self.group.members and self.stored(number):
-            return self._load(number, chain)
+            self._require_place(number, chain, self.row_view)
+            if self.body is not None:
+                return self.body.emit(self)
+            return self.emit(Instruction("result", (), node.dtype))
+        home = self._home(number)
+        if home is not None:
+            view = self._view(View.contiguous(node.shape), chain)
+            operand = self._operand(home, node.dtype)
+            return self.emit(Instruction("load", (), node.dtype, operand=operand, view=view))
         if node.op in MOVEMENT:
             return self._move(number, chain)
         if node.op in REDUCTIONS:
@@ -116,13 +128,7 @@ class _Reader:
         if not is_elementwise(node):
             raise InexpressibleError(f"%{number} {node.op} is not in memory")
         args = tuple(self.value(operand, chain) for operand in node.inputs)
-        return self._emit(Instruction(node.op, args, node.dtype))
-
-    def _load(self, number: int, chain: Chain | None) -> int:
-        node = self.graph.nodes[number]
-        view = self._view(View.contiguous(node.shape), chain)
-        operand = self._operand(number)
-        return self._emit(Instruction("load", (), node.dtype, operand=operand, view=view))
+        return self.emit(Instruction(node.op, args, node.dtype))
 
     def _move(self, number: int, chain: Chain | None) -> int:
         node = self.graph.nodes[number]
@@ -141,8 +147,8 @@ class _Reader:
             view = self._view(View.strided(shape, (0,) * len(shape)), inner)
             value = self.value(operand, inner)
             if view.guards:
-                inside = self._emit(Instruction("inside", (), bool_, view=view))
-                value = self._emit(Instruction("where", (inside, value, result), node.dtype))
+                inside = self.emit(Instruction("inside", (), bool_, view=view))
+                value = self.emit(Instruction("where", (inside, value, result), node.dtype))
             result = value
         return result
 
@@ -164,8 +170,8 @@ class _Reader:
         if node.op in ("argmax", "argmin"):
             strides = tuple(int(axis == node.attrs["axis"]) for axis in range(len(shape)))
             view = self._view(View.strided(shape, strides), whole)
-            args += (self._emit(Instruction("index", (), i64, view=view)),)
-        return self._emit(Instruction(node.op, args, node.dtype))
+            args += (self.emit(Instruction("index", (), i64, view=view)),)
+        return self.emit(Instruction(node.op, args, node.dtype))
 
     # --- leaves and the like, by op ----------------------------------------------------------
 
@@ -174,24 +180,24 @@ class _Reader:
 
     def size(self, node: FxNode, chain: Chain | None) -> int:
         attrs = Attrs(dim=node.attrs["dim"])
-        return self._emit(Instruction("size", (), node.dtype, attrs))
+        return self.emit(Instruction("size", (), node.dtype, attrs))
 
     def iota(self, node: FxNode, chain: Chain | None) -> int:
         axis = node.attrs["axis"]
         strides = tuple(int(k == axis) for k in range(len(node.shape)))
         view = self._view(View.strided(node.shape, strides), chain)
-        index = self._emit(Instruction("index", (), i64, view=replace(view, guards=())))
+        index = self.emit(Instruction("index", (), i64, view=replace(view, guards=())))
         return self._cast(index, node.dtype)
 
     def random_bits(self, node: FxNode, chain: Chain | None) -> int:
         (state,) = node.inputs
-        if not self.stored(state):
+        home = self._home(state)
+        if home is None:
             raise InexpressibleError("the state of a random node is not in memory")
         view = replace(self._view(View.contiguous(node.shape), chain), guards=())
         attrs = Attrs(site=node.attrs["site"])
-        return self._emit(
-            Instruction("random", (), u32, attrs, operand=self._operand(state), view=view)
-        )
+        operand = self._operand(home, u32)
+        return self.emit(Instruction("random", (), u32, attrs, operand=operand, view=view))
 
     def cast(self, node: FxNode, chain: Chain | None) -> int:
         return self._cast(self.value(node.inputs[0], chain), node.dtype, node.op)
@@ -217,23 +223,56 @@ class _Reader:
         return self._gather(x, self.value(index, chain), axis, self._view(plain, chain))
 
     def _gather(self, x: int, index: int, axis: int, view: View) -> int:
-        if x in self.group.members or not self.stored(x):
+        home = self._home(x)
+        if home is None:
             raise InexpressibleError(f"%{x} is indexed but not in memory")
         node = self.graph.nodes[x]
-        attrs = Attrs(stride=row_major(node.shape)[axis], limit=node.shape[axis])
-        return self._emit(
-            Instruction("gather", (index,), node.dtype, attrs, operand=self._operand(x), view=view)
+        attrs = Attrs(strides=(row_major(node.shape)[axis],), limits=(node.shape[axis],))
+        operand = self._operand(home, node.dtype)
+        return self.emit(
+            Instruction("gather", (index,), node.dtype, attrs, operand=operand, view=view)
         )
+
+    # --- for the body of a template ----------------------------------------------------------
+
+    @property
+    def domain(self) -> Shape:
+        """The index space."""
+        return self.group.domain
+
+    def element(self, operand: int, index: Sequence[Affine]) -> int:
+        """Load the element of the template's operand at an affine index of each axis."""
+        return self.picked(operand, index, {})
+
+    def picked(self, operand: int, index: Sequence[Affine], at: Mapping[int, int]) -> int:
+        """Load an element with the index of some axes given by instructions."""
+        number = self.graph.nodes[self.group.template or 0].inputs[operand]
+        node = self.graph.nodes[number]
+        base = memory_base(self.graph, number)
+        home = self._home(base)
+        held = operand_view(self.graph, number, base)
+        strides = held.flat_strides()
+        if home is None or strides is None:
+            raise InexpressibleError(f"%{number} is not in memory")
+        view = access(self.domain, strides, held.offset, node.shape, index)
+        where = {"operand": self._operand(home, node.dtype), "view": view}
+        if not at:
+            return self.emit(Instruction("load", (), node.dtype, **where))
+        attrs = Attrs(
+            strides=tuple(strides[axis] for axis in at),
+            limits=tuple(node.shape[axis] for axis in at),
+        )
+        return self.emit(Instruction("gather", tuple(at.values()), node.dtype, attrs, **where))
 
     # --- plumbing ----------------------------------------------------------------------------
 
     def _constant(self, value: bool | int | float, dtype: DType) -> int:
-        return self._emit(Instruction("constant", (), dtype, Attrs(value=value)))
+        return self.emit(Instruction("constant", (), dtype, Attrs(value=value)))
 
     def _cast(self, value: int, dtype: DType, op: str = "cast") -> int:
         if self.instructions[value].dtype == dtype:
             return value
-        return self._emit(Instruction(op, (value,), dtype))
+        return self.emit(Instruction(op, (value,), dtype))
 
     def _whole(self, shape: tuple[shapes.Dim, ...]) -> Chain | None:
         """The chain of a value whose elements are those of the domain."""
@@ -260,14 +299,20 @@ class _Reader:
         if not _same_elements(view, wanted):
             raise InexpressibleError(f"%{number} is read at another place than where it is made")
 
-    def _operand(self, number: int) -> int:
-        name = self.storage(number)
-        if name not in self.operands:
-            self.operands[name] = len(self.operands)
-            self.dtypes.append(self.graph.nodes[number].dtype)
-        return self.operands[name]
+    def _home(self, number: int) -> int | None:
+        """The storage to read a node from; None for one that the group computes itself."""
+        if number in self.group.members and not self.group.copy:
+            return None
+        return self.storages.home(number)
 
-    def _emit(self, instruction: Instruction) -> int:
+    def _operand(self, storage: int, dtype: DType) -> int:
+        if storage not in self.operands:
+            self.operands[storage] = len(self.operands)
+            self.dtypes.append(dtype)
+        return self.operands[storage]
+
+    def emit(self, instruction: Instruction) -> int:
+        """Add an instruction, sharing equal ones, and return its number."""
         if instruction not in self.shared:
             self.shared[instruction] = len(self.instructions)
             self.instructions.append(instruction)
@@ -284,7 +329,9 @@ class _Reader:
             raise InexpressibleError("the views of the group have no common factors")
         reduced = [axis in self.group.reduced for axis, parts in enumerate(factors) for _ in parts]
         flat = [v.refined(factors).reaxed((len(reduced),)) for v in (whole, *views)]
-        for dim in reversed(range(len(reduced) - 1)):
+        # The axes of a template's result stay as they are: its epilogue is asked by axis.
+        joined = self.body is not None or self.group.template is None
+        for dim in reversed(range(len(reduced) - 1) if joined else ()):
             if reduced[dim] == reduced[dim + 1] and all(joinable(v, dim) for v in flat[1:]):
                 flat = [join(v, dim) for v in flat]
                 del reduced[dim]
@@ -300,6 +347,7 @@ class _Reader:
             stores,
             tuple(self.operands),
             tuple(self.dtypes),
+            tuple(map(len, factors)),
         )
 
 

@@ -16,6 +16,8 @@ class Group:
     it is read. Roots in `rows` have one value for each index of the axes that are kept, the
     others one for each index of the domain. `stored` are the roots that go to memory.
 
+    A group of `copy` reads its roots from memory and stores them elsewhere.
+
     With a `template`, a library kernel computes that node and the group is what follows it in
     registers: its domain is the template's result, and nothing is reduced.
     """
@@ -26,6 +28,7 @@ class Group:
     rows: frozenset[int] = frozenset()
     stored: frozenset[int] = frozenset()
     template: int | None = None
+    copy: bool = False
 
     @property
     def members(self) -> frozenset[int]:

@@ -1,0 +1,304 @@
+"""Fusion: roots gathered into groups, each computed by one kernel.
+
+Every root starts as a group of its own. Then, in this order,
+
+1. a template takes in the elementwise group that alone reads its raw result (its epilogue);
+2. groups merge with those that they read from, where the merged group is still one pass over one
+   index space: producers into consumers, reductions over the same axes with what follows them;
+3. a template's epilogue takes in more elementwise groups that read what it computes;
+4. groups over one index space that read the same memory merge side by side.
+
+Whether a merge is possible is asked of the nest itself: it is read, and what cannot be expressed
+is not fused. Groups form a graph without cycles throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from teeny_core import Shape, numel
+from teeny_core import shape as shapes
+
+from teeny_compiler.fxgraph import FXGraph
+from teeny_compiler.lower.nest import REDUCTIONS, Nest
+from teeny_compiler.lower.read import InexpressibleError, Storages, read_group
+from teeny_compiler.schedule.estimate import estimate
+from teeny_compiler.schedule.group import Group
+from teeny_compiler.schedule.roots import LEAVES, Roots, find_roots, is_template, memory_base
+
+MAX_OPERANDS = 24
+MAX_STORES = 6
+MAX_INSTRUCTIONS = 160
+
+FEW_ROWS = 4
+MUCH_WORK = 32 * 1024
+"""A group of fewer rows than the first and more elements than the second keeps its elementwise
+results out: they would lose their parallelism."""
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """The groups of a graph, each after those that it reads from."""
+
+    graph: FXGraph
+    roots: Roots
+    groups: tuple[Group, ...]
+
+    def __str__(self) -> str:
+        lines = [f"fusion of {self.graph.name}"]
+        for number, group in enumerate(self.groups):
+            lines.append(f"  group {number}: {describe(self.graph, group)}")
+        return "\n".join(lines)
+
+
+def fuse(graph: FXGraph) -> Fusion:
+    """Partition the computing nodes of a graph into groups."""
+    fuser = _Fuser(graph, find_roots(graph))
+    fuser.first_epilogues()
+    fuser.chains()
+    fuser.more_epilogues()
+    fuser.siblings()
+    return Fusion(graph, fuser.roots, fuser.finish())
+
+
+def describe(graph: FXGraph, group: Group) -> str:
+    """Return a line that says what a group computes, and over which axes."""
+    template = [] if group.template is None else [graph.nodes[group.template].op]
+    ops = [graph.nodes[i].op for i in group.roots]
+    domain = ", ".join(
+        f"{extent}{'↓' if axis in group.reduced else ''}"
+        for axis, extent in enumerate(group.domain)
+    )
+    stored = ", ".join(f"%{i}" for i in sorted(group.stored))
+    return f"{' + '.join((*template, *ops))} over [{domain}] -> {stored}"
+
+
+class _Fuser:
+    """Groups under way, numbered; `owner` says which one computes a root."""
+
+    def __init__(self, graph: FXGraph, roots: Roots) -> None:
+        self.graph = graph
+        self.roots = roots
+        self.groups: dict[int, Group] = {}
+        self.owner: dict[int, int] = {}
+        self._reads: dict[int, frozenset[int]] = {}
+        for number in sorted(roots.nodes):
+            self.groups[number] = _single(graph, number)
+            self.owner[number] = number
+
+    # --- the graph of groups -----------------------------------------------------------------
+
+    def reads(self, number: int) -> frozenset[int]:
+        """Return the roots and leaves outside of a group that it reads."""
+        if number not in self._reads:
+            self._reads[number] = group_reads(self.graph, self.roots, self.groups[number])
+        return self._reads[number]
+
+    def producers(self, number: int) -> Iterator[int]:
+        """Yield the groups that a group reads from, the latest first, each once."""
+        owners = {self.owner[i] for i in self.reads(number) if i in self.owner}
+        yield from sorted(owners - {number}, reverse=True)
+
+    def readers(self, nodes: frozenset[int], but: int) -> list[int]:
+        """Return the groups, other than `but`, that read any of some nodes."""
+        return [g for g in self.groups if g != but and self.reads(g) & nodes]
+
+    def reaches(self, first: int, last: int, directly: bool = True) -> bool:
+        """Whether `last` depends on `first`; `directly`: reading from it counts, too."""
+        low = min(self.groups[first].members)
+        stack = [p for p in self.producers(last) if directly or p != first]
+        seen: set[int] = set()
+        while stack:
+            number = stack.pop()
+            if number == first:
+                return True
+            if number in seen or max(self.groups[number].members) < low:
+                continue
+            seen.add(number)
+            stack += self.producers(number)
+        return False
+
+    # --- the four steps ----------------------------------------------------------------------
+
+    def first_epilogues(self) -> None:
+        """Let each template take in the one elementwise group that reads its result."""
+        for number in sorted(self.groups):
+            group = self.groups.get(number)
+            if group is None or group.template is None or group.template in self.roots.forced:
+                continue
+            readers = self.readers(frozenset({group.template}), number)
+            if len(readers) == 1:
+                self.take_epilogue(number, readers[0])
+
+    def more_epilogues(self) -> None:
+        """Let templates compute further results from what is in their registers."""
+        for number in sorted(self.groups):
+            group = self.groups.get(number)
+            if group is None or group.template is None or not group.roots:
+                continue
+            for reader in self.readers(frozenset(group.roots), number):
+                self.take_epilogue(number, reader)
+
+    def take_epilogue(self, number: int, reader: int) -> bool:
+        """Try to compute an elementwise group in the registers of a template."""
+        group, other = self.groups[number], self.groups[reader]
+        if other.reduced or other.template is not None:
+            return False
+        if not shapes.equal(numel(group.domain), numel(other.domain)):
+            return False
+        return self.merge(number, reader, replace(group, roots=(*group.roots, *other.roots)))
+
+    def chains(self) -> None:
+        """Merge groups with those that they read from."""
+        for number in sorted(self.groups):
+            if number not in self.groups or self.groups[number].template is not None:
+                continue
+            changed = True
+            while changed:
+                changed = any(
+                    self.merge(producer, number, self.joined(producer, number))
+                    for producer in list(self.producers(number))
+                )
+
+    def siblings(self) -> None:
+        """Merge groups over one index space that read the same memory."""
+        for source in sorted(set().union(*map(self.reads, self.groups))):
+            readers = [g for g in sorted(self.groups) if source in self.reads(g)]
+            for place, number in enumerate(readers):
+                for other in readers[:place]:
+                    if number in self.groups and other in self.groups:
+                        self.merge_siblings(other, number, source)
+
+    def merge_siblings(self, first: int, second: int, source: int) -> bool:
+        """Try to merge two groups that read `source` over one index space."""
+        a, b = self.groups[first], self.groups[second]
+        if a.template is not None or b.template is not None or bool(a.reduced) != bool(b.reduced):
+            return False
+        size = numel(self.graph.nodes[source].shape)
+        if not shapes.equal(size, numel(a.domain)) or not shapes.equal(size, numel(b.domain)):
+            return False
+        if self.reaches(first, second) or self.reaches(second, first):
+            return False
+        return self.merge(first, second, self.joined(first, second))
+
+    # --- merging -----------------------------------------------------------------------------
+
+    def joined(self, first: int, second: int) -> Group | None:
+        """Return the union of two groups over the index space of one of them, if there is one."""
+        a, b = self.groups[first], self.groups[second]
+        if a.template is not None or b.template is not None:
+            return None
+        wide, narrow = (a, b) if (a.reduced or not b.reduced) else (b, a)
+        roots = (*a.roots, *b.roots)
+        if shapes.equal(numel(wide.domain), numel(narrow.domain)):
+            if narrow.reduced and len(narrow.domain) != len(wide.domain):
+                return None
+            domain = wide.domain
+            if not wide.reduced and len(narrow.domain) > len(domain):
+                domain = narrow.domain
+            return replace(wide, roots=roots, domain=domain, rows=wide.rows | narrow.rows)
+        by_rows = shapes.equal(numel(wide.kept), numel(narrow.domain))
+        if wide.reduced and not narrow.reduced and by_rows:
+            return replace(wide, roots=roots, rows=wide.rows | set(narrow.roots))
+        return None
+
+    def merge(self, first: int, second: int, merged: Group | None) -> bool:
+        """Replace two groups by one, if it makes no cycle and is one pass that pays."""
+        if merged is None or self.reaches(first, second, directly=False):
+            return False
+        if self.reaches(second, first):
+            return False
+        merged = replace(merged, stored=self.stored(merged, {first, second}))
+        if not self.possible(merged):
+            return False
+        keep, drop = (first, second) if merged.template is not None else (second, first)
+        self.groups[keep] = merged
+        del self.groups[drop]
+        for member in merged.members:
+            self.owner[member] = keep
+        for number in (first, second):
+            self._reads.pop(number, None)
+        return True
+
+    def stored(self, group: Group, numbers: set[int]) -> frozenset[int]:
+        """Return the members of a group that others read, or that must be in memory."""
+        outside = frozenset().union(*(self.reads(g) for g in self.groups if g not in numbers))
+        return group.members & (outside | self.roots.forced)
+
+    def possible(self, group: Group) -> bool:
+        """Whether a group is one pass over its domain, small enough, and parallel enough."""
+        if group.template is not None and group.template in group.stored:
+            return False
+        if len(group.stored) > MAX_STORES or self.loses_parallelism(group):
+            return False
+        try:
+            nest = self.nest(group)
+        except InexpressibleError:
+            return False
+        size = len(nest.instructions)
+        return size <= MAX_INSTRUCTIONS and len(nest.operands) <= MAX_OPERANDS
+
+    def loses_parallelism(self, group: Group) -> bool:
+        """Whether large elementwise results would be computed by a few programs only."""
+        large = any(root not in group.rows for root in group.stored)
+        few = estimate(numel(group.kept)) < FEW_ROWS
+        return bool(group.reduced) and large and few and estimate(numel(group.domain)) > MUCH_WORK
+
+    def nest(self, group: Group) -> Nest:
+        """Read a group with every node under its own name."""
+
+        def home(i: int) -> int | None:
+            return i if i in self.roots.nodes or self.graph.nodes[i].op in LEAVES else None
+
+        return read_group(self.graph, group, Storages(home, lambda i: (i,)))
+
+    def finish(self) -> tuple[Group, ...]:
+        """Return the groups, each after those that it reads from."""
+        done: dict[int, Group] = {}
+        stack = [(number, False) for number in sorted(self.groups, reverse=True)]
+        while stack:
+            number, ready = stack.pop()
+            if ready:
+                group = self.groups[number]
+                done[number] = replace(group, stored=self.stored(group, {number}))
+            elif number not in done:
+                stack.append((number, True))
+                stack += [(p, False) for p in self.producers(number) if p not in done]
+        return tuple(done.values())
+
+
+def group_reads(graph: FXGraph, roots: Roots, group: Group) -> frozenset[int]:
+    """Return the roots and leaves outside of a group that it reads."""
+    found = set(template_reads(graph, group))
+    computed = group.members - {group.template}
+    stack = [i for member in computed for i in graph.nodes[member].inputs]
+    seen: set[int] = set()
+    while stack:
+        i = stack.pop()
+        if i in seen:
+            continue
+        seen.add(i)
+        if i in roots.nodes or graph.nodes[i].op in LEAVES:
+            found.add(i)
+        else:
+            stack += graph.nodes[i].inputs
+    return frozenset(found - group.members)
+
+
+def template_reads(graph: FXGraph, group: Group) -> tuple[int, ...]:
+    """Return the nodes that a group's template reads from memory, for each of its operands."""
+    if group.template is None:
+        return ()
+    return tuple(memory_base(graph, operand) for operand in graph.nodes[group.template].inputs)
+
+
+def _single(graph: FXGraph, number: int) -> Group:
+    node = graph.nodes[number]
+    if is_template(node.op):
+        return Group((), node.shape, template=number)
+    if node.op in REDUCTIONS:
+        shape: Shape = graph.nodes[node.inputs[0]].shape
+        axes = node.attrs["axes"] if "axes" in node.attrs else (node.attrs["axis"],)
+        return Group((number,), shape, tuple(axes), frozenset({number}))
+    return Group((number,), node.shape)

@@ -1,0 +1,161 @@
+"""Which values of a graph get a place of their own, and which are computed where they are read.
+
+A *root* is a node that a kernel computes under its own name: the result of a template or a
+reduction, what the caller asks for, what a template or an indexed load reads from memory, and an
+elementwise value that several kernels would otherwise compute again at too high a price. Every
+other elementwise node, and every movement node, is evaluated inside of its readers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teeny_core import numel, ops
+from teeny_core import shape as shapes
+
+from teeny_compiler.fxgraph import FXGraph
+from teeny_compiler.lower.nest import REDUCTIONS
+from teeny_compiler.lower.phases import COSTS
+from teeny_compiler.schedule.estimate import estimate
+from teeny_compiler.schedule.moves import MOVEMENT, moves_of
+from teeny_compiler.schedule.view import View
+
+LEAVES = frozenset({"input", "array"})
+GENERATORS = frozenset({"constant", "size", "iota", "random_bits"})
+GATHERS = frozenset({"take", "take_along"})
+
+REPEAT_COST = 3
+"""Operations for each element that are rather repeated in every reader than kept in memory."""
+
+SPREAD_COST = 8
+"""Operations that are not repeated for each place to which a small value is broadcast."""
+
+CONE_LIMIT = 100
+"""Nodes that one root may compute on its way."""
+
+
+def is_template(op: str) -> bool:
+    """Whether a library kernel, not a generated one, computes an op."""
+    inline = op in MOVEMENT | REDUCTIONS | LEAVES | GENERATORS | GATHERS
+    return not inline and "elementwise" not in ops.get(op).traits
+
+
+@dataclass(frozen=True)
+class Roots:
+    """The decisions for a graph: `nodes` have values of their own, `forced` ones in memory
+    because the caller asks for them. What a kernel reads from memory lies there as well."""
+
+    nodes: frozenset[int]
+    forced: frozenset[int]
+
+
+def find_roots(graph: FXGraph) -> Roots:
+    """Decide what has a place of its own."""
+    forced = _forced(graph)
+    costs = _costs(graph, forced)
+    roots = {number for number in forced if graph.nodes[number].op not in LEAVES}
+    readers: list[set[int]] = [set() for _ in graph.nodes]
+    spread = [False] * len(graph.nodes)
+    for number in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[number]
+        for user in graph.users[number]:
+            readers[number] |= {user} if user in roots else readers[user]
+            if user not in roots and graph.nodes[user].op in MOVEMENT:
+                spread[number] |= spread[user] or _repeats(graph, user)
+        if node.op in LEAVES or not readers[number]:
+            continue
+        cost = costs[number]
+        if cost.apart or (
+            node.op not in MOVEMENT and _needs_place(cost, readers[number], spread[number])
+        ):
+            roots.add(number)
+    return Roots(frozenset(roots), frozenset(roots & set(graph.results)))
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """What computing a node again takes.
+
+    Operations and nodes down to values in memory; whether it reads results that need not go to
+    memory (`raw`); whether it is computed apart in any case.
+    """
+
+    operations: int
+    nodes: int
+    raw: bool = False
+    apart: bool = False
+
+
+def _needs_place(cost: _Cost, readers: set[int], spread: bool) -> bool:
+    if spread and cost.operations >= SPREAD_COST:
+        return True
+    return len(readers) > 1 and (cost.raw or cost.operations > REPEAT_COST)
+
+
+def _costs(graph: FXGraph, forced: set[int]) -> list[_Cost]:
+    costs: list[_Cost] = []
+    for number, node in enumerate(graph.nodes):
+        parts = [costs[i] for i in dict.fromkeys(node.inputs)]
+        nodes = 1 + sum(part.nodes for part in parts)
+        if number in forced or node.op in LEAVES:
+            costs.append(_Cost(0, 1))
+        elif node.op in REDUCTIONS or is_template(node.op):
+            costs.append(_Cost(0, 1, raw=True, apart=True))
+        elif nodes > CONE_LIMIT:
+            costs.append(_Cost(0, 1, apart=True))
+        else:
+            own = 0 if node.op in MOVEMENT else COSTS.get(node.op, 1)
+            operations = own + sum(part.operations for part in parts)
+            costs.append(_Cost(operations, nodes, any(part.raw for part in parts)))
+    return costs
+
+
+def _repeats(graph: FXGraph, number: int) -> bool:
+    node = graph.nodes[number]
+    inner = numel(graph.nodes[node.inputs[0]].shape)
+    return node.op == "broadcast_to" and estimate(numel(node.shape)) > 4 * estimate(inner)
+
+
+def _forced(graph: FXGraph) -> set[int]:
+    """Nodes that must lie in memory, whatever is fused."""
+    forced = set(graph.results)
+    for number, node in enumerate(graph.nodes):
+        if is_template(node.op):
+            forced |= {number, *(memory_base(graph, i) for i in node.inputs)}
+        elif node.op in GATHERS or node.op == "random_bits":
+            forced.add(node.inputs[0])
+    return forced
+
+
+def memory_base(graph: FXGraph, number: int) -> int:
+    """Return the node to keep in memory for a template that reads `number`.
+
+    It is the value under the movement ops when strides express them, else the moved value.
+    """
+    chain = []
+    base = number
+    while graph.nodes[base].op in MOVEMENT and graph.nodes[base].op != "concat":
+        ((inner, move),) = moves_of(graph, base)
+        chain.append(move)
+        view: View | None = View.contiguous(graph.nodes[inner].shape)
+        for step in reversed(chain):
+            view = None if view is None else step.apply(view)
+        if view is None or view.flat_strides() is None:
+            return base
+        base = inner
+    return base
+
+
+def operand_view(graph: FXGraph, number: int, base: int) -> View:
+    """Return how a template's operand `number` lies in the memory of its `base`."""
+    chain = []
+    inner = number
+    while inner != base:
+        ((inner, move),) = moves_of(graph, inner)
+        chain.append(move)
+    view: View | None = View.contiguous(graph.nodes[base].shape)
+    for step in reversed(chain):
+        view = None if view is None else step.apply(view)
+    assert view is not None, "memory_base leaves only moves that strides express"
+    assert shapes.same(view.shape, graph.nodes[number].shape)
+    return view

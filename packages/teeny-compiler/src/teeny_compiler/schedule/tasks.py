@@ -1,0 +1,243 @@
+"""Tasks: the groups in the order in which they run, and the storage that each value gets.
+
+An update writes its parameter's own buffer as soon as the new value is computed, when everything
+else that reads the old value can run before; otherwise the new value waits in the arena and is
+copied at the end. The caller's outputs are written where the caller wants them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Literal
+
+from teeny_core import DType, Shape
+
+from teeny_compiler.fxgraph import FXGraph
+from teeny_compiler.lower.nest import Nest
+from teeny_compiler.lower.read import Storages, read_group
+from teeny_compiler.schedule.fuse import Fusion, group_reads, template_reads
+from teeny_compiler.schedule.group import Group
+from teeny_compiler.schedule.roots import LEAVES
+
+Kind = Literal["input", "parameter", "output", "constant", "arena"]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Memory for one value."""
+
+    name: str
+    kind: Kind
+    shape: Shape
+    dtype: DType
+    data: bytes = b""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A group that runs, where its stored roots go, and for a copy the storage it reads."""
+
+    group: Group
+    targets: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    source: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Tasks in order over storages; `home` names the storage from which a node is read."""
+
+    graph: FXGraph
+    storages: tuple[Storage, ...]
+    home: dict[int, int]
+    tasks: tuple[Task, ...]
+    outputs: tuple[int, ...]
+
+    def places(self, task: Task) -> Storages:
+        """Return where a task reads and writes."""
+        home = self.home.get if task.source is None else lambda node: task.source
+        return Storages(home, lambda node: task.targets.get(node, ()))
+
+
+def plan_tasks(fusion: Fusion) -> Plan:
+    """Give every value its storage, and order the groups."""
+    planner = _Planner(fusion)
+    planner.place_leaves()
+    planner.place_outputs()
+    planner.place_updates()
+    planner.place_rest()
+    return planner.finish()
+
+
+class _Planner:
+    def __init__(self, fusion: Fusion) -> None:
+        self.graph = fusion.graph
+        self.fusion = fusion
+        self.storages: list[Storage] = []
+        self.home: dict[int, int] = {}
+        self.groups = list(fusion.groups)
+        self.targets: dict[int, dict[int, tuple[int, ...]]] = {}
+        self.owner = {
+            node: number for number, group in enumerate(self.groups) for node in group.stored
+        }
+        self.reads = [group_reads(self.graph, fusion.roots, group) for group in self.groups]
+        self.after: list[set[int]] = [
+            {self.owner[node] for node in reads if node in self.owner} - {number}
+            for number, reads in enumerate(self.reads)
+        ]
+        self.outputs: dict[int, int] = {}
+        self.sources: dict[int, int | None] = {}
+
+    # --- storage -----------------------------------------------------------------------------
+
+    def storage(self, name: str, kind: Kind, node: int, data: bytes = b"") -> int:
+        """Make a storage for a node's value."""
+        type_ = self.graph.nodes[node].type
+        self.storages.append(Storage(name, kind, type_.shape, type_.dtype, data))
+        return len(self.storages) - 1
+
+    def place_leaves(self) -> None:
+        """Inputs and parameters lie in the caller's buffers, literal arrays in constants."""
+        for kind, nodes in (("input", self.graph.inputs), ("parameter", self.graph.parameters)):
+            for node in nodes:
+                name = self.graph.nodes[node].attrs["name"]
+                self.home[node] = self.storage(name, kind, node)
+        for number, node in enumerate(self.graph.nodes):
+            if node.op == "array":
+                data = node.attrs["data"].array.tobytes()
+                self.home[number] = self.storage(f"array{number}", "constant", number, data)
+
+    def place_outputs(self) -> None:
+        """Values that the caller asks for are written to the caller's memory."""
+        for place, node in enumerate(self.graph.outputs):
+            if node in self.outputs:
+                continue
+            self.outputs[node] = self.storage(f"output{place}", "output", node)
+            self.write(node, self.outputs[node])
+
+    def place_updates(self) -> None:
+        """New values of parameters are written in place where nothing needs the old ones later."""
+        changed = {parameter for parameter, value in self.graph.updates if value != parameter}
+        late: list[tuple[int, int | None, int]] = []
+        for parameter, value in self.graph.updates:
+            if value in changed and value != parameter:  # its own update may come first
+                saved = self.storage(f"old{value}", "arena", value)
+                self.copy(value, saved)
+                late.append((value, saved, self.home[parameter]))
+        for parameter, value in self.graph.updates:
+            if parameter not in changed or value in changed:
+                continue
+            if not self.write_in_place(parameter, value):
+                late.append((value, None, self.home[parameter]))
+        for value, saved, storage in late:
+            self.copy(value, storage, source=saved, after_all=True)
+
+    def place_rest(self) -> None:
+        """Everything else that is stored lies in the arena."""
+        for node in self.owner:
+            if node not in self.home:
+                self.write(node, self.storage(f"v{node}", "arena", node))
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def write(self, node: int, storage: int) -> int:
+        """Let the group that computes a node (or a copy, for a leaf) write it to a storage."""
+        if node not in self.owner:
+            return self.copy(node, storage)
+        number = self.owner[node]
+        found = self.targets.setdefault(number, {})
+        found[node] = (*found.get(node, ()), storage)
+        self.home.setdefault(node, storage)
+        return number
+
+    def copy(
+        self, node: int, storage: int, *, source: int | None = None, after_all: bool = False
+    ) -> int:
+        """Add a group that copies a node, from where it lies or `source`, to a storage."""
+        shape = self.graph.nodes[node].shape
+        self.groups.append(Group((node,), shape, stored=frozenset({node}), copy=True))
+        number = len(self.groups) - 1
+        self.targets[number] = {node: (storage,)}
+        self.sources[number] = source
+        self.reads.append(frozenset({node} if source is None else ()))
+        before = set(range(number)) if after_all else set()
+        self.after.append(before | ({self.owner[node]} if node in self.owner else set()))
+        return number
+
+    def write_in_place(self, parameter: int, value: int) -> bool:
+        """Try to let a parameter's new value be written over the old one as it is computed."""
+        storage = self.home[parameter]
+        if value not in self.owner:
+            return False
+        number = self.owner[value]
+        others = [k for k, reads in enumerate(self.reads) if parameter in reads and k != number]
+        if any(self.depends(k, number) for k in others):
+            return False
+        if parameter in self.reads[number] and not self.reads_in_place(number, parameter, value):
+            return False
+        self.after[number] |= set(others)
+        self.write(value, storage)
+        return True
+
+    def reads_in_place(self, number: int, parameter: int, value: int) -> bool:
+        """Whether a group reads a parameter only at the place where it writes the new value."""
+        group = self.groups[number]
+        if group.template is not None and parameter in template_reads(self.graph, group):
+            return False
+        nest = self.nest(group)
+        stores = [s for s in nest.stores if nest.operands[s.operand] == value]
+        loads = [
+            i for i in nest.instructions
+            if i.operand >= 0 and nest.operands[i.operand] == parameter
+        ]  # fmt: skip
+        return all(i.op == "load" and i.view == stores[0].view for i in loads)
+
+    def nest(self, group: Group) -> Nest:
+        """Read a group with every node under its own name."""
+        return read_group(self.graph, group, Storages(self._in_memory, lambda node: (node,)))
+
+    def _in_memory(self, node: int) -> int | None:
+        stored = node in self.owner or self.graph.nodes[node].op in LEAVES
+        return node if stored else None
+
+    def depends(self, number: int, other: int) -> bool:
+        """Whether a group runs after another in any case."""
+        stack, seen = [number], set()
+        while stack:
+            k = stack.pop()
+            if k == other:
+                return True
+            if k not in seen:
+                seen.add(k)
+                stack += self.after[k]
+        return False
+
+    # --- order -------------------------------------------------------------------------------
+
+    def finish(self) -> Plan:
+        """Order the tasks: as the graph has them, but updates as soon as they can run."""
+        waiting = [set(after) for after in self.after]
+        users: list[list[int]] = [[] for _ in waiting]
+        for number, after in enumerate(waiting):
+            for other in after:
+                users[other].append(number)
+        ready = [self._urgency(k) for k, after in enumerate(waiting) if not after]
+        heapq.heapify(ready)
+        order: list[int] = []
+        while ready:
+            _, number = heapq.heappop(ready)
+            order.append(number)
+            for user in users[number]:
+                waiting[user].discard(number)
+                if not waiting[user]:
+                    heapq.heappush(ready, self._urgency(user))
+        tasks = tuple(
+            Task(self.groups[k], self.targets.get(k, {}), self.sources.get(k)) for k in order
+        )
+        outputs = tuple(self.outputs[node] for node in self.graph.outputs)
+        return Plan(self.graph, tuple(self.storages), self.home, tasks, outputs)
+
+    def _urgency(self, number: int) -> tuple[int, int]:
+        written = [s for targets in self.targets.get(number, {}).values() for s in targets]
+        frees = any(self.storages[s].kind == "parameter" for s in written)
+        return (0 if frees else 1, number)
