@@ -207,9 +207,7 @@ class TrainStep:
     def _program(self, batch: list[Array]) -> Program:
         """Return the program for batches of these types; equal first extents are one symbol."""
         symbols: dict[int, str] = {}
-        types = tuple(
-            (to_dtype(array.dtype), _extents(array, symbols)) for array in batch
-        )
+        types = tuple((to_dtype(array.dtype), _extents(array, symbols)) for array in batch)
         if types not in self._programs:
             names = [*(f"x{i}" for i in range(len(batch) - 1)), "target"]
             arguments = [

@@ -19,7 +19,7 @@ from teeny_core.nn.parameter import Parameter
 from teeny_core.tensor import AnyTensor
 
 
-class MultiheadAttention(Layer[[AnyTensor, AnyTensor, AnyTensor], tuple[AnyTensor, AnyTensor]]):
+class MultiheadAttention(Layer[..., tuple[AnyTensor, AnyTensor]]):
     """Attention in `num_heads` heads of embed_dim/num_heads features each.
 
     Parameters and conventions are PyTorch's: sequences are (L, N, E) unless `batch_first`, bool
@@ -81,14 +81,13 @@ class MultiheadAttention(Layer[[AnyTensor, AnyTensor, AnyTensor], tuple[AnyTenso
         """
         if not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        heads = [self._heads(x, part) for part, x in enumerate((query, key, value))]
-        mask = self._mask(heads[0], heads[1], key_padding_mask, attn_mask, is_causal)
+        q, k, v = (self._heads(x, part) for part, x in enumerate((query, key, value)))
+        mask = self._mask(q, k, key_padding_mask, attn_mask, is_causal)
         causal = is_causal and mask is None
         drop = self.dropout if self.in_training else 0.0
-        mixed = functional.scaled_dot_product_attention(*heads, mask, drop, causal)
-        merged = mixed.transpose(1, 2).flatten(2)
-        output = self.out_proj(merged)
-        weights = functional.attention_weights(heads[0], heads[1], mask, causal).mean(1)
+        mixed = functional.scaled_dot_product_attention(q, k, v, mask, drop, causal)
+        output = self.out_proj(mixed.transpose(1, 2).flatten(2))
+        weights = functional.attention_weights(q, k, mask, causal).mean(1)
         return (output if self.batch_first else output.transpose(0, 1)), weights
 
     def _heads(self, x: AnyTensor, part: int) -> AnyTensor:
@@ -127,7 +126,7 @@ class MultiheadAttention(Layer[[AnyTensor, AnyTensor, AnyTensor], tuple[AnyTenso
         return f"{self.embed_dim}, {self.num_heads}{drop}"
 
 
-class TransformerEncoderLayer(Layer[[AnyTensor], AnyTensor]):
+class TransformerEncoderLayer(Layer[..., AnyTensor]):
     """Self-attention and a perceptron, each added to its input and normalised.
 
     Parameters and conventions are PyTorch's; `activation` is "relu" or "gelu". Normalisation comes

@@ -91,9 +91,9 @@ class Layer(Generic[I, O]):
         """Yield the buffers of this layer and all below it, once each."""
         return (buffer for _, buffer in self.named_buffers())
 
-    def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+    def named_tensors(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
         """Yield parameters and buffers of this layer and all below it, once each."""
-        return _once(self._members(Tensor))
+        return _once(self._members(Tensor, prefix))
 
     def _attributes(self, kind: type[Kind]) -> Iterator[tuple[str, Kind]]:
         for name, value in vars(self).items():

@@ -37,34 +37,29 @@ class Adam(Optimizer):
         """Mean and mean square of the gradient."""
         return ("exp_avg", "exp_avg_sq")
 
+    def scalars(self, lr: AnyTensor, step: AnyTensor) -> Tensors:
+        """Return the rate, and what takes the bias of the zeros at first out of the means."""
+        mean, square = (_unbiasing(beta, step) for beta in self.betas)
+        return {"lr": lr, "rate": lr / mean, "root": square.sqrt()}
+
     def rule(
-        self,
-        parameter: AnyTensor,
-        gradient: AnyTensor,
-        slots: Tensors,
-        lr: AnyTensor,
-        step: AnyTensor,
+        self, parameter: AnyTensor, gradient: AnyTensor, slots: Tensors, scalars: Tensors
     ) -> tuple[AnyTensor, dict[str, AnyTensor]]:
         """Return the parameter after a step, and the means."""
         if self.weight_decay:
             gradient = gradient + parameter * self.weight_decay
-        return self._moved(parameter, gradient, slots, lr, step)
+        return self._moved(parameter, gradient, slots, scalars)
 
     def _moved(
-        self,
-        parameter: AnyTensor,
-        gradient: AnyTensor,
-        slots: Tensors,
-        lr: AnyTensor,
-        step: AnyTensor,
+        self, parameter: AnyTensor, gradient: AnyTensor, slots: Tensors, scalars: Tensors
     ) -> tuple[AnyTensor, dict[str, AnyTensor]]:
         beta1, beta2 = self.betas
         mean, square = slots["exp_avg"], slots["exp_avg_sq"]
         mean = mean + (gradient - mean) * (1 - beta1)
         square = square * beta2 + gradient.square() * (1 - beta2)
-        rate = lr / _unbiasing(beta1, step)
-        spread = square.sqrt() / _unbiasing(beta2, step).sqrt() + self.eps
-        return parameter - rate * (mean / spread), {"exp_avg": mean, "exp_avg_sq": square}
+        spread = square.sqrt() / scalars["root"] + self.eps
+        moved = parameter - scalars["rate"] * (mean / spread)
+        return moved, {"exp_avg": mean, "exp_avg_sq": square}
 
 
 @dataclass(frozen=True)
@@ -77,19 +72,16 @@ class AdamW(Adam):
     weight_decay: float = 1e-2
 
     def rule(
-        self,
-        parameter: AnyTensor,
-        gradient: AnyTensor,
-        slots: Tensors,
-        lr: AnyTensor,
-        step: AnyTensor,
+        self, parameter: AnyTensor, gradient: AnyTensor, slots: Tensors, scalars: Tensors
     ) -> tuple[AnyTensor, dict[str, AnyTensor]]:
         """Return the parameter after a step, and the means."""
         if self.weight_decay:
-            parameter = parameter * (1 - lr * self.weight_decay)
-        return self._moved(parameter, gradient, slots, lr, step)
+            parameter = parameter * (1 - scalars["lr"] * self.weight_decay)
+        return self._moved(parameter, gradient, slots, scalars)
 
 
 def _unbiasing(beta: float, step: AnyTensor) -> AnyTensor:
     """Return 1 - beta^step, which f32 holds to its last bits by way of expm1."""
-    return -(step * math.log(beta)).expm1() if beta else (step * 0.0 + 1.0)
+    if beta == 0:
+        return step / step
+    return -(step * math.log(beta)).expm1()

@@ -50,13 +50,17 @@ class Optimizer(ABC):
         """Names of the tensors kept for each parameter, of its shape, zero at first."""
 
     @abstractmethod
+    def scalars(self, lr: AnyTensor, step: AnyTensor) -> Tensors:
+        """Return what the rule needs that is the same for all parameters.
+
+        Args:
+            lr: the learning rate, f32.
+            step: the number of this step, f32, from 1.
+        """
+
+    @abstractmethod
     def rule(
-        self,
-        parameter: AnyTensor,
-        gradient: AnyTensor,
-        slots: Tensors,
-        lr: AnyTensor,
-        step: AnyTensor,
+        self, parameter: AnyTensor, gradient: AnyTensor, slots: Tensors, scalars: Tensors
     ) -> tuple[AnyTensor, dict[str, AnyTensor]]:
         """Return the next value of one parameter and of its slots, all in its accumulator type.
 
@@ -64,8 +68,7 @@ class Optimizer(ABC):
             parameter: its value.
             gradient: of its shape.
             slots: its tensors by slot name.
-            lr: the learning rate, a scalar f32.
-            step: the number of this step, a scalar f32, from 1.
+            scalars: what `scalars` returned.
         """
 
     def init(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -93,30 +96,32 @@ class Optimizer(ABC):
             lr: the learning rate of parameters outside of groups, a scalar f32.
             step: the number of this step, a scalar, from 1.
         """
-        count = step.cast("f32")
+        scalars: dict[str, Tensors] = {}
         next_parameters: dict[str, AnyTensor] = {}
         next_state: dict[str, AnyTensor] = {}
         for name, parameter in parameters.items():
+            group = self._group(name)
             own = self.of(name)
+            if group not in scalars:
+                rate = lr if own.lr == self.lr else lr * (own.lr / self.lr)
+                scalars[group] = own.scalars(rate, step.cast("f32"))
             wide = parameter.dtype.accumulator
-            rate = lr if own.lr == self.lr else lr * (own.lr / self.lr)
-            value, slots = own.rule(
-                parameter.cast(wide),
-                gradients[name].cast(wide),
-                {slot: state[f"{slot}.{name}"] for slot in own.slots},
-                rate,
-                count,
+            slots = {slot: state[f"{slot}.{name}"] for slot in own.slots}
+            value, moved = own.rule(
+                parameter.cast(wide), gradients[name].cast(wide), slots, scalars[group]
             )
             next_parameters[name] = value.cast(parameter.dtype)
-            next_state |= {f"{slot}.{name}": tensor for slot, tensor in slots.items()}
+            next_state |= {f"{slot}.{name}": tensor for slot, tensor in moved.items()}
         return next_parameters, next_state
 
     def of(self, name: str) -> Self:
         """Return the optimiser with the settings for the parameter `name`."""
-        for pattern, options in self.groups.items():
-            if fnmatchcase(name, pattern):
-                return self._with(options)
-        return self
+        group = self._group(name)
+        return self._with(self.groups[group]) if group else self
+
+    def _group(self, name: str) -> str:
+        """Return the first pattern that matches a name, "" for none."""
+        return next((pattern for pattern in self.groups if fnmatchcase(name, pattern)), "")
 
     def _with(self, options: Mapping[str, Any]) -> Self:
         try:
@@ -138,9 +143,7 @@ def require(name: str, value: float, holds: bool) -> None:
         raise ConfigError(f"{name} = {value}", hint="see the optimiser's documentation")
 
 
-def clip_by_global_norm(
-    gradients: Tensors, limit: float
-) -> tuple[dict[str, AnyTensor], AnyTensor]:
+def clip_by_global_norm(gradients: Tensors, limit: float) -> tuple[dict[str, AnyTensor], AnyTensor]:
     """Scale gradients so that the norm of all of them together is at most `limit`.
 
     Returns:

@@ -43,20 +43,20 @@ class SGD(Optimizer):
         """The direction, where there is momentum."""
         return ("momentum_buffer",) if self.momentum else ()
 
+    def scalars(self, lr: AnyTensor, step: AnyTensor) -> Tensors:
+        """Return the rate, and the share of the gradient that goes into the direction."""
+        share = (step > 1).where(1 - self.dampening, 1.0)
+        return {"lr": lr, "share": share}
+
     def rule(
-        self,
-        parameter: AnyTensor,
-        gradient: AnyTensor,
-        slots: Tensors,
-        lr: AnyTensor,
-        step: AnyTensor,
+        self, parameter: AnyTensor, gradient: AnyTensor, slots: Tensors, scalars: Tensors
     ) -> tuple[AnyTensor, dict[str, AnyTensor]]:
         """Return the parameter after a step, and the direction."""
         if self.weight_decay:
             gradient = gradient + parameter * self.weight_decay
         if not self.momentum:
-            return parameter - gradient * lr, {}
-        share = (step > 1).where(1 - self.dampening, 1.0) if self.dampening else 1.0
-        direction = slots["momentum_buffer"] * self.momentum + gradient * share
+            return parameter - gradient * scalars["lr"], {}
+        inflow = gradient * scalars["share"] if self.dampening else gradient
+        direction = slots["momentum_buffer"] * self.momentum + inflow
         move = gradient + direction * self.momentum if self.nesterov else direction
-        return parameter - move * lr, {"momentum_buffer": direction}
+        return parameter - move * scalars["lr"], {"momentum_buffer": direction}

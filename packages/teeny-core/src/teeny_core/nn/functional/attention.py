@@ -56,10 +56,7 @@ def attention_weights(
         raise OpError(
             "attention got a mask and is_causal=True", hint="put the causal part into the mask"
         )
-    width = query.shape[-1]
-    if scale is None and not isinstance(width, int):
-        raise ShapeError(f"attention over a symbolic width {width}", hint="pass scale=...")
-    factor = 1 / math.sqrt(width) if scale is None else scale
+    factor = _factor(query) if scale is None else scale
     scores = query.matmul(key, transpose_b=True) * factor
     if is_causal:
         return scores.masked_fill(~causal_mask(query, key), -math.inf).softmax(-1)
@@ -70,6 +67,13 @@ def attention_weights(
     else:
         masked = scores + attn_mask
     return _softmax_or_zero(masked)
+
+
+def _factor(query: AnyTensor) -> float:
+    width = query.shape[-1]
+    if not isinstance(width, int):
+        raise ShapeError(f"attention over a symbolic width {width}", hint="pass scale=...")
+    return 1 / math.sqrt(width)
 
 
 def causal_mask(query: AnyTensor, key: AnyTensor) -> AnyTensor:

@@ -86,7 +86,7 @@ def _hard_loss(
 ) -> AnyTensor:
     """Reduce over integer targets. The chosen class is summed out of a `where`, which fuses."""
     axis = _class_axis(log_probabilities)
-    classes = log_probabilities.shape[axis]
+    classes = _classes(log_probabilities)
     chosen = is_class(target, classes, axis)
     scores = _weighted(log_probabilities, weight)
     loss = -chosen.where(scores, 0.0).sum(axis)
@@ -115,7 +115,7 @@ def _soft_loss(
     _check_equal("cross_entropy", log_probabilities, target)
     axis = _class_axis(log_probabilities)
     if label_smoothing:
-        even = label_smoothing / log_probabilities.shape[axis]
+        even = label_smoothing / _classes(log_probabilities)
         target = target * (1 - label_smoothing) + even
     loss = -(_weighted(log_probabilities, weight) * target).sum(axis)
     return _REDUCTIONS[reduction](loss)
@@ -174,6 +174,16 @@ def _reduced(
 
 def _class_axis(x: AnyTensor) -> int:
     return 0 if x.ndim == 1 else 1
+
+
+def _classes(x: AnyTensor) -> int:
+    classes = x.shape[_class_axis(x)]
+    if not isinstance(classes, int):
+        raise ShapeError(
+            f"cross_entropy over a symbolic number of classes: {x.type}",
+            hint="fix the extent of the class axis",
+        )
+    return classes
 
 
 def _by_class(weight: AnyTensor, x: AnyTensor) -> AnyTensor:

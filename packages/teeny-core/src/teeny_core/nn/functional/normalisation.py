@@ -6,6 +6,7 @@ The variance is taken in two passes, of f32 for narrower floats.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import ml_dtypes
 
@@ -50,7 +51,7 @@ def rms_norm(
     """
     axes = _last_axes(x, shape, "rms_norm")
     wide = _wide(x)
-    floor = float(ml_dtypes.finfo(x.dtype.numpy).eps) if eps is None else eps
+    floor = _spacing(x) if eps is None else eps
     scaled = wide * (wide.square().mean(axes, keepdims=True) + floor).rsqrt()
     return _affine(scaled, weight, None).cast(x.dtype)
 
@@ -78,7 +79,7 @@ def group_norm(
         )
     grouped = _wide(x).unflatten(1, (groups, x.shape[1] // groups))
     scaled = _standardised(grouped, tuple(range(2, grouped.ndim)), eps).reshape(x.shape)
-    return _affine(scaled, _by_channel(weight, x), _by_channel(bias, x)).cast(x.dtype)
+    return _affine_by_channel(scaled, weight, bias).cast(x.dtype)
 
 
 def batch_norm(
@@ -95,7 +96,7 @@ def batch_norm(
     """
     centred = _wide(x) - _by_channel(mean, x)
     scaled = centred * _by_channel((variance + eps).rsqrt(), x)
-    return _affine(scaled, _by_channel(weight, x), _by_channel(bias, x)).cast(x.dtype)
+    return _affine_by_channel(scaled, weight, bias).cast(x.dtype)
 
 
 def channel_statistics(x: AnyTensor, correction: int = 0) -> tuple[AnyTensor, AnyTensor]:
@@ -119,9 +120,22 @@ def _affine(x: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None) -> A
     return scaled if bias is None else scaled + bias
 
 
-def _by_channel(value: AnyTensor | None, x: AnyTensor) -> AnyTensor | None:
+def _by_channel(value: AnyTensor, x: AnyTensor) -> AnyTensor:
     """Shape a vector of channels so that it meets axis 1 of `x`."""
-    return None if value is None else value.reshape(-1, *[1] * (x.ndim - 2))
+    return value.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _affine_by_channel(
+    scaled: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None
+) -> AnyTensor:
+    shaped = (None if value is None else _by_channel(value, scaled) for value in (weight, bias))
+    return _affine(scaled, *shaped)
+
+
+def _spacing(x: AnyTensor) -> float:
+    """Return the distance from 1 to the next float of the type of `x`."""
+    info: Any = ml_dtypes.finfo
+    return float(info(x.dtype.numpy).eps)
 
 
 def _last_axes(x: AnyTensor, shape: Sequence[Dim], name: str) -> tuple[int, ...]:
