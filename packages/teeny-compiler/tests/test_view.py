@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from teeny_compiler.schedule.view import Guard, View, common_factors, refine
+from teeny_compiler.nest.view import Guard, View, common_factors, refine
 from teeny_core import symbol
 
 MISSING = -1

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from teeny_compiler.lower.elementwise import convert
-from teeny_compiler.lower.evaluate import Evaluator, symbolic_dims
-from teeny_compiler.lower.nest import Nest
-from teeny_compiler.schedule.view import View
 from teeny_core import Dim, DType, Expr, i64
 from teeny_triton import language as tl
 from teeny_triton.language import Tile
 from teeny_triton.launch import Epilogue, ScalarArg
 from teeny_triton.launch import Operand as BufferOperand
+
+from teeny_compiler.lower.elementwise import convert
+from teeny_compiler.lower.evaluate import Evaluator, symbolic_dims
+from teeny_compiler.nest.nest import Nest
+from teeny_compiler.nest.view import View
 
 
 def make_epilogue(nest: Nest, axes: Sequence[int], main: int, shape: Sequence[Dim]) -> Epilogue:

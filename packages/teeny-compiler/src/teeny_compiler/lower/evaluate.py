@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from teeny_compiler.lower import elementwise
-from teeny_compiler.lower.nest import Instruction, Nest
-from teeny_compiler.schedule.view import View
 from teeny_core import Dim, Expr, i64, u32
 from teeny_triton import language as tl
 from teeny_triton.language import Operand, Tile
+
+from teeny_compiler.lower import elementwise
+from teeny_compiler.nest.nest import Instruction, Nest
+from teeny_compiler.nest.view import View
 
 
 def symbolic_dims(nest: Nest, *more: Dim) -> tuple[Expr, ...]:

@@ -17,17 +17,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from teeny_compiler.lower.evaluate import Evaluator, symbolic_dims
-from teeny_compiler.lower.loops import LoopPlan, plan_loops
-from teeny_compiler.lower.nest import Nest, Store
-from teeny_compiler.lower.phases import Kept, Phases, dims_of
-from teeny_compiler.lower.reductions import Accumulator, accumulator
 from teeny_core import Dim, Expr, i64, numel
 from teeny_core import shape as shapes
 from teeny_triton import language as tl
 from teeny_triton.ir import Function, Pointer
 from teeny_triton.language import Operand, Tile
 from teeny_triton.target import Target
+
+from teeny_compiler.lower.evaluate import Evaluator, symbolic_dims
+from teeny_compiler.lower.loops import LoopPlan, plan_loops
+from teeny_compiler.lower.phases import Kept, Phases, dims_of
+from teeny_compiler.lower.reductions import Accumulator, accumulator
+from teeny_compiler.nest.nest import Nest, Store
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from teeny_compiler.lower.nest import Nest
-from teeny_compiler.schedule.estimate import estimate
 from teeny_core import Dim, ceildiv, numel
 from teeny_core import shape as shapes
 from teeny_triton.target import Target
+
+from teeny_compiler.nest.estimate import estimate
+from teeny_compiler.nest.nest import Nest
 
 REGISTERS_PER_TILE = 4
 WORK_PER_PROGRAM = 16 * 1024

@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from teeny_compiler.lower.loops import LoopPlan
-from teeny_compiler.lower.nest import REDUCTIONS, Nest, Store
-from teeny_compiler.schedule.view import View
 from teeny_core import DType
+
+from teeny_compiler.lower.loops import LoopPlan
+from teeny_compiler.nest.nest import REDUCTIONS, Nest, Store
+from teeny_compiler.nest.view import View
 
 COSTS = {
     **dict.fromkeys(("sqrt", "div", "reciprocal", "rsqrt", "floordiv", "mod"), 4),

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from teeny_compiler.lower.elementwise import convert, emit, is_nan, like
 from teeny_core import DType, i64
 from teeny_triton import language as tl
 from teeny_triton.language import Tile
+
+from teeny_compiler.lower.elementwise import convert, emit, is_nan, like
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
 

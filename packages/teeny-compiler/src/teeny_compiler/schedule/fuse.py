@@ -21,11 +21,12 @@ from teeny_core import Shape, numel
 from teeny_core import shape as shapes
 
 from teeny_compiler.fxgraph import FXGraph
-from teeny_compiler.lower.nest import REDUCTIONS, Nest
-from teeny_compiler.lower.read import InexpressibleError, Storages, read_group
-from teeny_compiler.schedule.estimate import estimate
-from teeny_compiler.schedule.group import Group
-from teeny_compiler.schedule.roots import LEAVES, Roots, find_roots, is_template, memory_base
+from teeny_compiler.nest.estimate import estimate
+from teeny_compiler.nest.group import Group
+from teeny_compiler.nest.moves import memory_base
+from teeny_compiler.nest.nest import REDUCTIONS, Nest
+from teeny_compiler.nest.read import InexpressibleError, Storages, read_group
+from teeny_compiler.schedule.roots import LEAVES, Roots, find_roots, is_template
 
 MAX_OPERANDS = 24
 MAX_STORES = 6

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from teeny_core import Dim, Expr, ceildiv
 from teeny_core import shape as shapes
 
-from teeny_compiler.schedule.estimate import estimate
+from teeny_compiler.nest.estimate import estimate
 from teeny_compiler.schedule.plan import ARENA_ALIGNMENT
 
 

@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teeny_core import numel, ops
-from teeny_core import shape as shapes
 
 from teeny_compiler.fxgraph import FXGraph
-from teeny_compiler.lower.nest import REDUCTIONS
 from teeny_compiler.lower.phases import COSTS
-from teeny_compiler.schedule.estimate import estimate
-from teeny_compiler.schedule.moves import MOVEMENT, moves_of
-from teeny_compiler.schedule.view import View
+from teeny_compiler.nest.estimate import estimate
+from teeny_compiler.nest.moves import MOVEMENT, memory_base
+from teeny_compiler.nest.nest import REDUCTIONS
 
 LEAVES = frozenset({"input", "array"})
 GENERATORS = frozenset({"constant", "size", "iota", "random_bits"})
@@ -125,37 +123,3 @@ def _forced(graph: FXGraph) -> set[int]:
         elif node.op in GATHERS or node.op == "random_bits":
             forced.add(node.inputs[0])
     return forced
-
-
-def memory_base(graph: FXGraph, number: int) -> int:
-    """Return the node to keep in memory for a template that reads `number`.
-
-    It is the value under the movement ops when strides express them, else the moved value.
-    """
-    chain = []
-    base = number
-    while graph.nodes[base].op in MOVEMENT and graph.nodes[base].op != "concat":
-        ((inner, move),) = moves_of(graph, base)
-        chain.append(move)
-        view: View | None = View.contiguous(graph.nodes[inner].shape)
-        for step in reversed(chain):
-            view = None if view is None else step.apply(view)
-        if view is None or view.flat_strides() is None:
-            return base
-        base = inner
-    return base
-
-
-def operand_view(graph: FXGraph, number: int, base: int) -> View:
-    """Return how a template's operand `number` lies in the memory of its `base`."""
-    chain = []
-    inner = number
-    while inner != base:
-        ((inner, move),) = moves_of(graph, inner)
-        chain.append(move)
-    view: View | None = View.contiguous(graph.nodes[base].shape)
-    for step in reversed(chain):
-        view = None if view is None else step.apply(view)
-    assert view is not None, "memory_base leaves only moves that strides express"
-    assert shapes.same(view.shape, graph.nodes[number].shape)
-    return view

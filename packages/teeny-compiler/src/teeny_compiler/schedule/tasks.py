@@ -14,10 +14,10 @@ from typing import Literal
 from teeny_core import DType, Shape
 
 from teeny_compiler.fxgraph import FXGraph
-from teeny_compiler.lower.nest import Nest
-from teeny_compiler.lower.read import Storages, read_group
+from teeny_compiler.nest.group import Group
+from teeny_compiler.nest.nest import Nest
+from teeny_compiler.nest.read import Storages, read_group
 from teeny_compiler.schedule.fuse import Fusion, group_reads, template_reads
-from teeny_compiler.schedule.group import Group
 from teeny_compiler.schedule.roots import LEAVES
 
 Kind = Literal["input", "parameter", "output", "constant", "arena"]

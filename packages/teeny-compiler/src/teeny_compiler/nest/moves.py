@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from teeny_core import Attrs, Dim, Shape
+from teeny_core import shape as shapes
 
 from teeny_compiler.fxgraph import FXGraph
-from teeny_compiler.schedule.view import View
+from teeny_compiler.nest.view import View
 
 MOVEMENT = frozenset({"reshape", "permute", "broadcast_to", "slice", "flip", "pad", "concat"})
 
@@ -68,6 +69,40 @@ def moves_of(graph: FXGraph, number: int) -> tuple[tuple[int, Move], ...]:
         parts.append((operand, pad(low, high, inner)))
         start = end
     return tuple(parts)
+
+
+def memory_base(graph: FXGraph, number: int) -> int:
+    """Return the node to keep in memory for a template that reads `number`.
+
+    It is the value under the movement ops when strides express them, else the moved value.
+    """
+    chain = []
+    base = number
+    while graph.nodes[base].op in MOVEMENT and graph.nodes[base].op != "concat":
+        ((inner, move),) = moves_of(graph, base)
+        chain.append(move)
+        view: View | None = View.contiguous(graph.nodes[inner].shape)
+        for step in reversed(chain):
+            view = None if view is None else step.apply(view)
+        if view is None or view.flat_strides() is None:
+            return base
+        base = inner
+    return base
+
+
+def operand_view(graph: FXGraph, number: int, base: int) -> View:
+    """Return how a template's operand `number` lies in the memory of its `base`."""
+    chain = []
+    inner = number
+    while inner != base:
+        ((inner, move),) = moves_of(graph, inner)
+        chain.append(move)
+    view: View | None = View.contiguous(graph.nodes[base].shape)
+    for step in reversed(chain):
+        view = None if view is None else step.apply(view)
+    assert view is not None, "memory_base leaves only moves that strides express"
+    assert shapes.same(view.shape, graph.nodes[number].shape)
+    return view
 
 
 def _at(axis: int, rank: int, value: Dim) -> Shape:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from teeny_compiler.schedule.view import View
 from teeny_core import Attrs, DType, Shape
+
+from teeny_compiler.nest.view import View
 
 REDUCTIONS = frozenset({"sum", "prod", "max", "min", "argmax", "argmin"})
 

@@ -10,15 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from teeny_compiler.fxgraph import FXGraph, FxNode
-from teeny_compiler.lower.bodies import Affine, Body, access
-from teeny_compiler.lower.nest import REDUCTIONS, Instruction, Nest, Store
-from teeny_compiler.schedule.group import Group
-from teeny_compiler.schedule.moves import MOVEMENT, Move, broadcast, moves_of, reshape, spread
-from teeny_compiler.schedule.roots import memory_base, operand_view
-from teeny_compiler.schedule.view import View, common_factors, join, joinable, row_major
 from teeny_core import Attrs, DType, Shape, bool_, i64, ops, u32
 from teeny_core import shape as shapes
+
+from teeny_compiler.fxgraph import FXGraph, FxNode
+from teeny_compiler.nest.bodies import Affine, Body, access
+from teeny_compiler.nest.group import Group
+from teeny_compiler.nest.moves import (
+    MOVEMENT,
+    Move,
+    broadcast,
+    memory_base,
+    moves_of,
+    operand_view,
+    reshape,
+    spread,
+)
+from teeny_compiler.nest.nest import REDUCTIONS, Instruction, Nest, Store
+from teeny_compiler.nest.view import View, common_factors, join, joinable, row_major
 
 
 class InexpressibleError(Exception):

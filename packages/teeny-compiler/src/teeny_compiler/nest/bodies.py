@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from teeny_compiler.fxgraph import FXGraph, FxNode
-from teeny_compiler.lower.nest import Instruction
-from teeny_compiler.schedule.view import Guard, View
 from teeny_core import Attrs, Dim, DType, Shape, bool_, i64
+
+from teeny_compiler.fxgraph import FXGraph, FxNode
+from teeny_compiler.nest.nest import Instruction
+from teeny_compiler.nest.view import Guard, View
 
 
 class Writer(Protocol):

@@ -1,0 +1,1 @@
+"""Lowering: nests and template ops to kernels in tile IR."""
