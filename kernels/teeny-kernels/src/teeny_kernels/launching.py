@@ -1,0 +1,130 @@
+"""From a kernel and what is known of one use of it to a launch.
+
+Sizes that are numbers become constants of the kernel, symbolic ones parameters; the epilogue is a
+function that the kernel calls while it is built. Equal uses share one function, so that it is
+compiled once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from teeny_core import Dim, DType, i64
+
+from teeny_triton import Facts, Tile, specialise
+from teeny_triton.frontend import KernelFunction
+from teeny_triton.ir import Function, Pointer
+from teeny_triton.launch import BufferArg, Epilogue, Launch, Operand, ScalarArg
+
+Argument = BufferArg | ScalarArg
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A pointer argument: where it comes from and what it points at."""
+
+    argument: BufferArg
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a launch costs: floating-point operations, and bytes moved to and from memory."""
+
+    flops: Dim = 0
+    bytes: Dim = 0
+
+
+def buffer(kind: str, index: int, dtype: DType) -> Buffer:
+    """Return a pointer argument: input, output or temp number `index`."""
+    return Buffer(BufferArg(kind, index), dtype)
+
+
+def operand_buffer(index: int, operand: Operand) -> Buffer:
+    """Return the pointer argument for an input."""
+    return buffer("input", index, operand.dtype)
+
+
+def output_buffer(output: Operand, epilogue: Epilogue | None) -> Buffer:
+    """Return the pointer argument for the output."""
+    return buffer("output", 0, epilogue.dtype if epilogue else output.dtype)
+
+
+def identity(tile: Tile, index: Sequence[Tile], mask: Tile | None, extra: Sequence[Tile]) -> Tile:
+    """Store results as they are: the epilogue of a request that has none."""
+    return tile
+
+
+def launch(
+    kernel: KernelFunction,
+    grid: Sequence[Dim],
+    buffers: Mapping[str, Buffer],
+    *,
+    sizes: Mapping[str, Dim] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    epilogue: Epilogue | None | bool = False,
+    work: Work = Work(),
+) -> Launch:
+    """Return a launch of `kernel`, specialised.
+
+    Args:
+        kernel: takes the buffers, the sizes and the constants by name. With an epilogue it takes
+            a last parameter `extra`, a tuple, and a constant `EPILOGUE`.
+        grid: one to three extents.
+        buffers: pointer arguments by name.
+        sizes: integers by name: constants where they are numbers, i64 parameters where not.
+        constants: Python values by name; their `repr` tells them apart.
+        epilogue: an epilogue, None for a kernel that takes one but gets none, False for a kernel
+            that takes none.
+        work: the cost of the whole launch.
+    """
+    arguments: dict[str, Argument] = {name: b.argument for name, b in buffers.items()}
+    signature: dict[str, Any] = {name: Pointer(b.dtype) for name, b in buffers.items()}
+    known: dict[str, Any] = dict(constants or {})
+    for name, size in (sizes or {}).items():
+        if isinstance(size, int):
+            known[name] = size
+        else:
+            signature[name] = i64
+            arguments[name] = ScalarArg(size, i64)
+    extra: tuple[Argument, ...] = ()
+    if epilogue is not False:
+        extra = epilogue.arguments if isinstance(epilogue, Epilogue) else ()
+        signature["extra"] = _kinds(epilogue) if isinstance(epilogue, Epilogue) else ()
+        known["EPILOGUE"] = epilogue.apply if isinstance(epilogue, Epilogue) else identity
+    key = epilogue.key if isinstance(epilogue, Epilogue) else ""
+    function = _specialised(kernel, signature, known, key)
+    names = [name for name in kernel.signature.parameters if name in arguments]
+    ordered = (*(arguments[name] for name in names), *extra)
+    return Launch(function, tuple(grid), ordered, work.flops, work.bytes)
+
+
+def _kinds(epilogue: Epilogue) -> tuple[Any, ...]:
+    pointers = (Pointer(operand.dtype) for operand in epilogue.operands)
+    return (*pointers, *(scalar.dtype for scalar in epilogue.scalars))
+
+
+_functions: OrderedDict[str, Function] = OrderedDict()
+_MOST_FUNCTIONS = 1024
+
+
+def _specialised(
+    kernel: KernelFunction, signature: Mapping[str, Any], known: Mapping[str, Any], key: str
+) -> Function:
+    plain = {name: value for name, value in known.items() if name != "EPILOGUE"}
+    types = {name: str(kind) for name, kind in signature.items()}
+    text = repr((kernel.__module__, kernel.__qualname__, sorted(types.items()),
+                 sorted(plain.items()), key))  # fmt: skip
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    if digest not in _functions:
+        facts = {name: Facts(noalias=False) for name in ("c", "y") if name in signature}
+        name = f"{kernel.__name__}_{digest}"
+        _functions[digest] = specialise(kernel, signature, known, facts, name=name)
+        while len(_functions) > _MOST_FUNCTIONS:
+            _functions.popitem(last=False)
+    _functions.move_to_end(digest)
+    return _functions[digest]

@@ -1,0 +1,105 @@
+"""Which block of results a kernel keeps in registers.
+
+A micro-kernel holds a block of `height` rows times `vectors` registers of results and adds one
+outer product a step: `height` broadcast numbers times `vectors` registers. A step takes
+`height * vectors` multiply-adds and `height + vectors` loads, two of each a cycle on every machine
+of interest, and no less than the latency of one multiply-add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from teeny_core import Dim, DType
+
+from teeny_triton import Target
+
+LATENCY = 4.0
+PORTS = 2.0
+SPARE = 1
+"""Registers besides accumulators and the row: one for the number that is broadcast."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of results: `heights` from the usual one down to those that finish the rows.
+
+    The rows of a matrix are cut into as many blocks of the first height as fit, what remains into
+    one block at most of each following height. `vectors` registers make a row, and `tail` (0: there
+    is none) the rows of the last block of columns.
+    """
+
+    heights: tuple[int, ...]
+    vectors: int
+    tail: int = 0
+
+    @property
+    def height(self) -> int:
+        """Rows of the usual block."""
+        return self.heights[0]
+
+
+def step_cycles(height: int, vectors: int) -> float:
+    """Return the cycles that one step of a block takes."""
+    return max(height * vectors / PORTS, (height + vectors) / PORTS, LATENCY)
+
+
+def fits(height: int, vectors: int, registers: int) -> bool:
+    """Whether a block, a row of operands and a broadcast number fit the registers."""
+    return height * vectors + vectors + SPARE <= registers
+
+
+@cache
+def choose(rows: Dim, columns: int | None, lanes: int, registers: int) -> Block:
+    """Return the block with which a matrix of results takes the fewest cycles a step.
+
+    Args:
+        rows: number of rows; when symbolic, any number must be served well.
+        columns: number of columns, None when it is symbolic.
+        lanes: elements of a vector register.
+        registers: number of vector registers.
+    """
+    width = None if columns is None else -(-columns // lanes)
+    blocks = _blocks(rows, width, registers)
+    return min(blocks, key=lambda block: (_cost(block, rows, width), -block.height))
+
+
+TYPICAL = 64
+"""Rows and vectors that a symbolic size is taken for."""
+
+
+def _blocks(rows: Dim, width: int | None, registers: int) -> Iterator[Block]:
+    for vectors in range(1, min(4, width or 4) + 1):
+        tail = 0 if width is None else width % vectors
+        for height in range(1, 29):
+            if not fits(height, vectors, registers):
+                break
+            if isinstance(rows, int):
+                rest = rows % height
+                heights = (height, rest) if rest else (height,)
+            elif height & (height - 1) == 0 and height <= 8:
+                heights = tuple(height >> i for i in range(height.bit_length()))
+            else:
+                continue
+            yield Block(heights, vectors, tail)
+
+
+def _cost(block: Block, rows: Dim, width: int | None) -> float:
+    count = rows if isinstance(rows, int) else TYPICAL
+    columns = TYPICAL if width is None else width
+    whole = columns // block.vectors
+    widths = [block.vectors] * whole + ([block.tail] if columns % block.vectors else [])
+    total = 0.0
+    for vectors in set(widths):
+        rest = count
+        for height in block.heights:
+            times, rest = divmod(rest, height)
+            total += times * step_cycles(height, vectors) * widths.count(vectors)
+    return total
+
+
+def accumulator(dtype: DType) -> DType:
+    """Return the type in which products of `dtype` are summed."""
+    return dtype.accumulator

@@ -1,0 +1,329 @@
+"""The template of `matmul`: any strides, batches, transposed operands, symbolic sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from teeny_core import Dim, DType, Shape, ceildiv, f32, f64, numel
+
+from teeny_kernels import registers
+from teeny_kernels.kernels import matmul as kernels
+from teeny_kernels.kernels.gemv import matvec
+from teeny_kernels.kernels.matmul import Tiling
+from teeny_kernels.launching import Buffer, Work, buffer, launch, operand_buffer, output_buffer
+from teeny_triton import Target
+from teeny_triton.launch import Epilogue, Launch, Operand, Plan, Request, Temp
+
+FEW_ROWS = 4
+"""Up to so many rows, a product with rows of B along the depth reads B once, in place."""
+PROGRAMS = 64
+"""Programs that a large product is cut into at least, so that many threads have work."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A group of batch axes that one grid axis runs over: the strides of A, B and C along it."""
+
+    extents: Shape = ()
+    a: Dim = 0
+    b: Dim = 0
+    c: Dim = 0
+
+    @property
+    def size(self) -> Dim:
+        """Number of items."""
+        return numel(self.extents)
+
+
+@dataclass(frozen=True)
+class Product:
+    """C [rows, columns] = A [rows, depth] @ B [depth, columns] for each item of two batch groups.
+
+    Strides are those of the operands as they lie, transposition worked in.
+    """
+
+    rows: Dim
+    columns: Dim
+    depth: Dim
+    a_row: Dim
+    a_depth: Dim
+    b_depth: Dim
+    b_column: Dim
+    c_row: Dim
+    inner: Batch
+    outer: Batch
+    a: Operand
+    b: Operand
+    c: Operand
+    epilogue: Epilogue | None = None
+
+    @property
+    def items(self) -> Dim:
+        """Number of products."""
+        return self.inner.size * self.outer.size
+
+    @property
+    def work(self) -> Work:
+        """The cost of all of it."""
+        moved = self.rows * self.depth + self.depth * self.columns + self.rows * self.columns
+        flops = 2 * self.rows * self.columns * self.depth * self.items
+        return Work(flops, moved * self.items * self.a.dtype.itemsize)
+
+    @property
+    def sizes(self) -> dict[str, Dim]:
+        """The sizes that the kernels take."""
+        return {
+            "rows": self.rows,
+            "columns": self.columns,
+            "depth": self.depth,
+            "a_row": self.a_row,
+            "a_depth": self.a_depth,
+            "a_inner": self.inner.a,
+            "a_outer": self.outer.a,
+            "b_depth": self.b_depth,
+            "b_column": self.b_column,
+            "b_inner": self.inner.b,
+            "b_outer": self.outer.b,
+            "c_row": self.c_row,
+            "c_inner": self.inner.c,
+            "c_outer": self.outer.c,
+        }
+
+
+class MatmulTemplate:
+    """Serves `matmul` of floats."""
+
+    name = "matmul"
+    ops = ("matmul",)
+
+    def plan(self, request: Request, target: Target) -> Plan | None:
+        """Return the launches for `request`, None for integers and unusual batches."""
+        product = read(request)
+        return None if product is None else plan_product(product, target)
+
+
+TEMPLATE = MatmulTemplate()
+
+
+def read(request: Request) -> Product | None:
+    """Read a request for a product, None if the kernels do not serve it."""
+    a, b = request.inputs
+    c = request.output
+    if not a.dtype.is_float or a.dtype.bits < 16 or c.strides[-1] != 1:
+        return None
+    groups = _batches(a, b, c)
+    if groups is None:
+        return None
+    a_row, a_depth = _swap(a.strides[-2:], request.attrs["transpose_a"])
+    b_depth, b_column = _swap(b.strides[-2:], request.attrs["transpose_b"])
+    _, depth = _swap(a.shape[-2:], request.attrs["transpose_a"])
+    rows, columns = c.shape[-2:]
+    return Product(
+        rows, columns, depth, a_row, a_depth, b_depth, b_column, c.strides[-2],
+        *groups, a, b, c, request.epilogue,
+    )  # fmt: skip
+
+
+def plan_product(product: Product, target: Target) -> Plan:
+    """Choose how to compute a product."""
+    if _is_by_rows(product):
+        return Plan((_by_rows(product, target),))
+    tiling = _tiling(product, target)
+    launches: list[Launch] = []
+    temps: list[Temp] = []
+    a, b = operand_buffer(0, product.a), operand_buffer(1, product.b)
+    sizes = product.sizes
+    panels = ceildiv(product.columns, tiling.width)
+    if tiling.source == "packed":
+        padded = ceildiv(product.depth, tiling.lanes) * tiling.lanes
+        size = padded * panels * tiling.width
+        temps.append(Temp(size * product.items, product.b.dtype))
+        packed = buffer("temp", 0, product.b.dtype)
+        grid = (panels, product.inner.size, product.outer.size)
+        launches.append(_pack(product, tiling, b, packed, grid))
+        b = packed
+    if tiling.packed_rows:
+        temps.append(Temp(product.rows * product.depth, product.a.dtype))
+        packed = buffer("temp", len(temps) - 1, product.a.dtype)
+        launches.append(_pack_rows(product, tiling, a, packed))
+        a = packed
+    c = output_buffer(product.c, product.epilogue)
+    runs = ceildiv(product.rows, tiling.run)
+    main = launch(
+        kernels.matmul,
+        (panels * runs, product.inner.size, product.outer.size),
+        {"a": a, "b": b, "c": c},
+        sizes=sizes,
+        constants={"t": tiling},
+        epilogue=product.epilogue,
+        work=product.work,
+    )
+    return Plan((*launches, main), tuple(temps))
+
+
+def _swap(pair: Shape, swapped: bool) -> Shape:
+    return pair[::-1] if swapped else pair
+
+
+def _batches(a: Operand, b: Operand, c: Operand) -> tuple[Batch, Batch] | None:
+    """Join batch axes along which all three operands step evenly; None if over two remain."""
+    groups: list[Batch] = []
+    axes = zip(c.shape[:-2], a.strides, b.strides, c.strides, strict=False)
+    for extent, *steps in reversed(list(axes)):
+        last = groups[-1] if groups else None
+        if last and _continues(last, steps):
+            groups[-1] = Batch((extent, *last.extents), last.a, last.b, last.c)
+        else:
+            groups.append(Batch((extent,), *steps))
+    groups += [Batch()] * (2 - len(groups))
+    return (groups[0], groups[1]) if len(groups) == 2 else None
+
+
+def _continues(group: Batch, steps: list[Dim]) -> bool:
+    """Whether an outer axis of these strides is more of the same; its extents must be numbers."""
+    if not all(isinstance(extent, int) for extent in group.extents):
+        return False
+    wanted = [stride * group.size for stride in (group.a, group.b, group.c)]
+    return wanted == steps
+
+
+def _is_by_rows(product: Product) -> bool:
+    few = isinstance(product.rows, int) and product.rows <= FEW_ROWS
+    return few and product.a_depth == 1 and product.b_depth == 1 and product.b_column != 1
+
+
+def _by_rows(product: Product, target: Target) -> Launch:
+    """A row of A against rows of B."""
+    accumulator = product.a.dtype.accumulator
+    assert isinstance(product.rows, int)
+    most = max(1, min(16, (target.vector_registers - 8) // product.rows))
+    heights = tuple(1 << i for i in reversed(range(most.bit_length())))
+    constants: dict[str, Any] = {
+        "t": Tiling(
+            accumulator, target.lanes(accumulator), heights, 0, None, 0, heights[0], "direct",
+            inner=_numbers(product.inner), outer=_numbers(product.outer),
+        )
+    }  # fmt: skip
+    return launch(
+        matvec,
+        (ceildiv(product.columns, heights[0]), product.inner.size, product.outer.size),
+        {
+            "a": operand_buffer(0, product.a),
+            "b": operand_buffer(1, product.b),
+            "c": output_buffer(product.c, product.epilogue),
+        },
+        sizes={k: v for k, v in product.sizes.items() if k not in ("a_depth", "b_depth")},
+        constants=constants,
+        epilogue=product.epilogue,
+        work=product.work,
+    )
+
+
+def _tiling(product: Product, target: Target) -> Tiling:
+    accumulator = product.a.dtype.accumulator
+    lanes = target.lanes(accumulator)
+    columns = product.columns if isinstance(product.columns, int) else None
+    block = registers.choose(product.rows, columns, lanes, target.vector_registers)
+    width = block.vectors * lanes
+    source, depth_block = _source(product, block, width, target)
+    return Tiling(
+        accumulator,
+        lanes,
+        block.heights,
+        width,
+        None if columns is None else columns // width,
+        0 if columns is None else columns % width,
+        _run(product, block, width, source),
+        source,
+        depth_block,
+        _packs_rows(product, block, source),
+        _numbers(product.inner),
+        _numbers(product.outer),
+    )
+
+
+def _numbers(batch: Batch) -> tuple[int, ...]:
+    """Extents to take an index apart by; that of the first axis is not needed."""
+    rest = batch.extents[1:]
+    return (0, *(e for e in rest if isinstance(e, int))) if batch.extents else ()
+
+
+def _source(
+    product: Product, block: registers.Block, width: int, target: Target
+) -> tuple[Any, int]:
+    """Choose where panels of B are read, and how many steps a copied one holds."""
+    accumulator = product.a.dtype.accumulator
+    readable = product.b_column == 1 or product.b_column == 0
+    if readable and _reads_in_place(product, block, target):
+        return "direct", 0
+    if product.b.constant:
+        return "packed", 0
+    budget = target.l2_bytes // 2 // (width * accumulator.itemsize)
+    if isinstance(product.depth, int) and product.depth <= budget:
+        return "copied", 0
+    return "copied", max(target.lanes(accumulator), budget // 64 * 64)
+
+
+def _reads_in_place(product: Product, block: registers.Block, target: Target) -> bool:
+    """Whether B is small, or read too few times for a copy to pay."""
+    if not isinstance(product.depth, int) or not isinstance(product.b_depth, int):
+        return True
+    itemsize = product.b.dtype.itemsize
+    aliased = product.b_depth * itemsize % 1024 == 0 and product.depth > 32
+    small = product.depth * product.b_depth * itemsize <= target.l2_bytes // 4
+    few = isinstance(product.rows, int) and product.rows <= 2 * block.height
+    return few or (small and not aliased)
+
+
+def _packs_rows(product: Product, block: registers.Block, source: str) -> bool:
+    """Whether A, contiguous along its columns, is worth a copy."""
+    numbers = (product.rows, product.columns, product.depth, product.a_depth, product.items)
+    if not all(isinstance(number, int) for number in numbers) or product.a_row != 1:
+        return False
+    many = isinstance(product.columns, int) and product.columns >= 256
+    plain = product.items == 1 and len(block.heights) <= 2
+    return many and plain and source != "direct"
+
+
+def _run(product: Product, block: registers.Block, width: int, source: str) -> int:
+    """Choose the rows of a program: enough programs, but each worth its copy of the panel."""
+    least = 8 if source == "direct" else 16
+    if not isinstance(product.rows, int):
+        return least * block.height
+    blocks = max(1, -(-product.rows // block.height))
+    numbers = [ceildiv(product.columns, width), product.items]
+    programs = 1
+    for number in numbers:
+        programs *= number if isinstance(number, int) else 32
+    wanted = max(1, min(-(-PROGRAMS // programs), blocks // least))
+    return -(-blocks // wanted) * block.height
+
+
+def _pack(
+    product: Product, t: Tiling, b: Buffer, packed: Buffer, grid: tuple[Dim, ...]
+) -> Launch:
+    names = ("columns", "depth", "b_depth", "b_column", "b_inner", "b_outer")
+    moved = 2 * product.depth * product.columns * product.items * product.b.dtype.itemsize
+    return launch(
+        kernels.pack_columns,
+        grid,
+        {"b": b, "packed": packed},
+        sizes={name: product.sizes[name] for name in names},
+        constants={"t": t},
+        work=Work(0, moved),
+    )
+
+
+def _pack_rows(product: Product, t: Tiling, a: Buffer, packed: Buffer) -> Launch:
+    return launch(
+        kernels.pack_rows,
+        (ceildiv(product.rows, t.heights[0]),),
+        {"a": a, "packed": packed},
+        sizes={name: product.sizes[name] for name in ("rows", "depth", "a_depth")},
+        constants={"t": t},
+        work=Work(0, 2 * product.rows * product.depth * product.a.dtype.itemsize),
+    )
+
+
+_ = (DType, f32, f64)

@@ -1,0 +1,26 @@
+import pytest
+
+from teeny_triton import Target
+
+
+def machine(bits: int, registers: int, *features: str) -> Target:
+    return Target("x86_64-unknown-linux-gnu", "", frozenset(features), bits, registers)
+
+
+TARGETS = {
+    "scalar": machine(0, 16),
+    "sse": machine(128, 16, "sse2"),
+    "avx512": machine(512, 32, "avx512f"),
+}
+
+
+@pytest.fixture(params=TARGETS, scope="session")
+def target(request: pytest.FixtureRequest) -> Target:
+    """Machines of different vector widths; kernels are interpreted."""
+    return TARGETS[request.param]
+
+
+@pytest.fixture(scope="session")
+def wide() -> Target:
+    """A machine with 16 lanes of f32."""
+    return TARGETS["avx512"]
