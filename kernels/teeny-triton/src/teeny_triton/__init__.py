@@ -7,6 +7,7 @@ from teeny_triton.errors import CompilationError as CompilationError
 from teeny_triton.errors import KernelError as KernelError
 from teeny_triton.frontend import specialise as specialise
 from teeny_triton.interpret import interpret as interpret
+from teeny_triton.kernel import CompiledKernel as CompiledKernel
 from teeny_triton.kernel import Kernel as Kernel
 from teeny_triton.kernel import jit as jit
 from teeny_triton.kernel import kernel as kernel
@@ -40,4 +41,7 @@ from teeny_triton.language import yield_ as yield_
 from teeny_triton.language.control import Facts as Facts
 from teeny_triton.parser import parse as parse
 from teeny_triton.target import Target as Target
+from teeny_triton.tune import Config as Config
+from teeny_triton.tune import autotune as autotune
+from teeny_triton.tune import heuristics as heuristics
 from teeny_triton.verifier import verify as verify

@@ -47,10 +47,11 @@ def flat(array: Array) -> tuple[Array, int]:
     for stride, extent in zip(array.strides, array.shape, strict=True):
         reach = stride // array.itemsize * (extent - 1)
         low, high = low + min(reach, 0), high + max(reach, 0)
-    corner = array[tuple(slice(None, None, -1 if s < 0 else 1) for s in array.strides)]
-    count = high - low + 1
-    whole = np.lib.stride_tricks.as_strided(corner, (count,), (array.itemsize,))
-    return whole, -low
+    steps = [slice(None, None, -1 if stride < 0 else 1) for stride in array.strides]
+    forwards: Any = (*steps, ...)
+    bits = array[forwards].view(f"u{array.itemsize}")  # as_strided knows no f8
+    whole = np.lib.stride_tricks.as_strided(bits, (high - low + 1,), (array.itemsize,))
+    return whole.view(array.dtype), -low
 
 
 class AddressSpace:

@@ -163,7 +163,7 @@ def _nearest(value: Fraction) -> float:
     try:
         return value.numerator / value.denominator
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def _sigmoid(x: Array) -> Array:

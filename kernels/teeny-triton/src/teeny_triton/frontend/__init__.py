@@ -4,6 +4,9 @@ from teeny_triton.frontend.annotations import Constexpr as Constexpr
 from teeny_triton.frontend.annotations import Free as Free
 from teeny_triton.frontend.annotations import Kind as Kind
 from teeny_triton.frontend.annotations import Tuple as Tuple
+from teeny_triton.frontend.annotations import match as match
 from teeny_triton.frontend.function import KernelFunction as KernelFunction
+from teeny_triton.frontend.function import Read as Read
+from teeny_triton.frontend.function import recording as recording
 from teeny_triton.frontend.specialise import specialise as specialise
 from teeny_triton.frontend.statements import inline as inline

@@ -4,12 +4,44 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from teeny_triton.frontend.annotations import Spec, specs
 from teeny_triton.frontend.source import Source
+
+_CONSTANTS = (bool, int, float, str, tuple, type(None))
+
+
+@dataclass(frozen=True)
+class Read:
+    """A constant that a kernel took from outside while it was read."""
+
+    function: KernelFunction
+    name: str
+    value: Any
+
+    def is_current(self) -> bool:
+        """Whether the name still has that value."""
+        return self.function.find(self.name) == (True, self.value)
+
+
+_reads: ContextVar[list[Read] | None] = ContextVar("teeny_triton_reads", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[list[Read]]:
+    """Collect the constants that kernels take from outside."""
+    reads: list[Read] = []
+    token = _reads.set(reads)
+    try:
+        yield reads
+    finally:
+        _reads.reset(token)
 
 
 class KernelFunction:
@@ -40,6 +72,14 @@ class KernelFunction:
 
     def lookup(self, name: str) -> tuple[bool, Any]:
         """Find a name outside the function: in its closure, its module, or the built-ins."""
+        found, value = self.find(name)
+        reads = _reads.get()
+        if reads is not None and found and isinstance(value, _CONSTANTS):
+            reads.append(Read(self, name, value))
+        return found, value
+
+    def find(self, name: str) -> tuple[bool, Any]:
+        """Do as `lookup`, unrecorded."""
         code, cells = self.fn.__code__, self.fn.__closure__ or ()
         for free, cell in zip(code.co_freevars, cells, strict=True):
             if free == name:

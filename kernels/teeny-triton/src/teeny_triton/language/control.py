@@ -161,7 +161,8 @@ def while_(
     """Run `body(*carried)` as long as `condition(*carried)` holds; returns the last values."""
     inits = tuple(tile(x).value for x in carried)
     types = tuple(x.type for x in inits)
-    test, step = (Block(tuple(Value(x.type, x.name) for x in inits)) for _ in range(2))
+    test = Block(tuple(Value(x.type, x.name) for x in inits))
+    step = Block(tuple(Value(x.type, x.name) for x in inits))
     with current().inside(test):
         yield_(semantic.truth(raw(condition(*map(Tile, test.arguments)))))
     with current().inside(step):
