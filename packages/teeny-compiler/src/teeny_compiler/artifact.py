@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from teeny_core import CompileError, Dim, Shape, dtype
-from teeny_core.dtype import DType
+from teeny_core import CompileError, Dim, DType, Graph, Shape, dtype, substitute, symbol
 from teeny_core.shape import Atom, Expr, FloorDiv, Max, Min, Mod, Symbol
 
 from teeny_compiler.schedule.plan import BufferKind, Schedule
@@ -30,6 +29,10 @@ class Port:
     dtype: DType
     written: bool
 
+    def __str__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"{self.name}: {self.kind} {self.dtype}[{shape}]{' written' if self.written else ''}"
+
 
 @dataclass(frozen=True)
 class Artifact:
@@ -37,7 +40,8 @@ class Artifact:
 
     `symbols` are the dimensions bound at a call, in order; `ports` the external buffers, in order;
     `outputs` the numbers of the ports that the program returns; `arena` the size in bytes of the
-    scratch memory of one running call. `prepares` says whether `teeny_prepare` exists.
+    scratch memory of one running call. `prepares` says whether `teeny_prepare` exists, `kernels`
+    how many launches there are.
     """
 
     name: str
@@ -46,7 +50,43 @@ class Artifact:
     outputs: tuple[int, ...]
     arena: Dim
     prepares: bool
+    kernels: int
     objects: tuple[bytes, ...]
+
+    def verify(self) -> None:
+        """Check that nothing is lost in the written form.
+
+        Raises:
+            CompileError: when it is.
+        """
+        if Artifact.from_bytes(self.to_bytes()) != self:
+            raise CompileError(f"the artifact {self.name!r} does not survive writing")
+
+    def renamed(self, graph: Graph) -> Artifact:
+        """Return the artifact of a graph of equal structure, with its own names."""
+        if len(graph.symbols) != len(self.symbols):
+            raise CompileError(f"{graph.name} is not the graph of {self.name}")
+        names = {old: symbol(new) for old, new in zip(self.symbols, graph.symbols, strict=True)}
+        leaves = [node.attrs["name"] for node in (*graph.inputs, *graph.parameters)]
+        rest = [port.name for port in self.ports[len(leaves) :]]
+        ports = (
+            replace(port, name=name, shape=substitute(port.shape, names))
+            for port, name in zip(self.ports, (*leaves, *rest), strict=True)
+        )
+        return replace(
+            self,
+            name=graph.name,
+            symbols=graph.symbols,
+            ports=tuple(ports),
+            arena=substitute(self.arena, names),
+        )
+
+    def __str__(self) -> str:
+        symbols = ", ".join(self.symbols)
+        lines = [f"program {self.name}({symbols}), {self.kernels} kernels, arena {self.arena}"]
+        lines += [f"  %{i} {port}" for i, port in enumerate(self.ports)]
+        lines += [f"  object of {len(data)} bytes" for data in self.objects]
+        return "\n".join((*lines, f"  return {', '.join(f'%{i}' for i in self.outputs)}"))
 
     @classmethod
     def of(cls, schedule: Schedule, arena: Dim, objects: Sequence[bytes]) -> Artifact:
@@ -63,6 +103,7 @@ class Artifact:
             tuple(external.index(output) for output in schedule.outputs),
             arena,
             bool(schedule.prepare),
+            len(steps),
             tuple(objects),
         )
 
@@ -78,6 +119,7 @@ class Artifact:
             "outputs": self.outputs,
             "arena": _plain(self.arena),
             "prepares": self.prepares,
+            "kernels": self.kernels,
             "objects": [len(data) for data in self.objects],
         }
         text = json.dumps(header, separators=(",", ":")).encode()
@@ -117,6 +159,7 @@ class Artifact:
             tuple(header["outputs"]),
             _dim(header["arena"]),
             header["prepares"],
+            header["kernels"],
             tuple(objects),
         )
 

@@ -18,12 +18,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from teeny_compiler.schedule.plan import BufferRef, Schedule, Step
 from teeny_core import Dim, DType, bounds, numel
 from teeny_core.shape import Atom, Expr, FloorDiv, Max, Min, Mod, Symbol
 from teeny_triton.ir import Function
 from teeny_triton.launch import ScalarArg
 from teeny_triton.target import Target
+
+from teeny_compiler.schedule.plan import BufferRef, Schedule, Step
 
 ALIGNMENT = 64
 GRAIN = 8_000_000_000  # femtoseconds of estimated work in a piece: a few times what a steal costs

@@ -1,0 +1,76 @@
+"""Host memory: arrays that begin at a cache line, and the addresses of arrays."""
+
+from __future__ import annotations
+
+import math
+from ctypes import addressof, c_char
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from teeny_core import DType
+from teeny_core.device import Buffer
+
+Array: TypeAlias = NDArray[Any]
+
+ALIGNMENT = 64
+
+_first_byte = c_char.from_buffer
+
+
+def address(array: Array) -> int:
+    """Return the address of the first element of a C-ordered array; 0 when it has none."""
+    try:
+        return addressof(_first_byte(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # read-only, or empty
+        return int(array.__array_interface__["data"][0]) if array.size else 0
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    """Return an array with undefined contents whose first element begins a cache line."""
+    size = math.prod(shape) * dtype.itemsize
+    block = np.empty(size + ALIGNMENT, np.uint8)
+    return np.ndarray(shape, dtype, block, -address(block) % ALIGNMENT)
+
+
+def dense(array: Array, dtype: np.dtype[np.generic]) -> Array:
+    """Return `array` in row-major order and native byte order; itself when it is so already."""
+    if array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    copy = empty(array.shape, dtype)
+    copy[...] = array
+    return copy
+
+
+class CpuBuffer(Buffer):
+    """A dense array in host memory."""
+
+    __slots__ = ("_array", "_dtype", "address")
+
+    def __init__(self, array: Array, dtype: DType) -> None:
+        self._array = array
+        self._dtype = dtype
+        self.address = address(array)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return self._array.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of the array."""
+        return self._dtype
+
+    @property
+    def device_name(self) -> str:
+        """The CPU."""
+        return "cpu"
+
+    def numpy(self) -> Array:
+        """Return the array itself."""
+        return self._array
+
+    def write(self, array: Array) -> None:
+        """Copy `array` into the buffer."""
+        self._array[...] = array

@@ -1,0 +1,17 @@
+"""What drivers use of the compiler: semi-public, and stable only among packages of one release."""
+
+from teeny_compiler.artifact import Artifact as Artifact
+from teeny_compiler.artifact import Port as Port
+from teeny_compiler.cache import Cache as Cache
+from teeny_compiler.cache import CacheInfo as CacheInfo
+from teeny_compiler.cache import compiler_key as compiler_key
+from teeny_compiler.cache import default_cache as default_cache
+from teeny_compiler.cache import digest as digest
+from teeny_compiler.codegen.cpu.pool import emit_pool as emit_pool
+from teeny_compiler.codegen.llvm import compile_object as compile_object
+from teeny_compiler.codegen.llvm import target_machine as target_machine
+from teeny_compiler.pipeline import CompileOptions as CompileOptions
+from teeny_compiler.pipeline import compile_function as compile_function
+from teeny_compiler.pipeline import compile_graph as compile_graph
+from teeny_compiler.pipeline import emit as emit
+from teeny_compiler.target import host_target as host_target
