@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from teeny_core import Dim, DType
 from teeny_triton.ir import Function
@@ -24,21 +25,24 @@ class TempArg:
     temp: int
 
 
+Place: TypeAlias = StorageArg | TempArg
+
+
 @dataclass(frozen=True)
 class Call:
-    """One launch. The parameters that the function writes are the storages that it writes."""
+    """One launch; the pointer parameters that the function writes are written, others read."""
 
     label: str
     function: Function
     grid: tuple[Dim, ...]
-    arguments: tuple[StorageArg | TempArg | ScalarArg, ...]
+    arguments: tuple[Place | ScalarArg, ...]
     flops: Dim = 0
     bytes: Dim = 0
 
 
 @dataclass(frozen=True)
 class Calls:
-    """The launches of a task in order, and the (size in elements, dtype) of its memory."""
+    """The launches of a task in order, and the (size in elements, dtype) of its own memory."""
 
     calls: tuple[Call, ...]
     temps: tuple[tuple[Dim, DType], ...] = ()

@@ -2,19 +2,36 @@
 
 A library's template is asked first, with the epilogue; when it does not take that, without, and
 the epilogue becomes a kernel of its own. What no library serves is computed by a plain loop nest
-(`bodies`), which takes any epilogue, or by a serial kernel (`serial`).
+(`nest.bodies`), which takes any epilogue, or by a serial kernel (`serial`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
+from typing import Any
 
-from teeny_core import CompileError
-from teeny_triton.launch import Template
+from teeny_core import CompileError, Dim, DType, numel
+from teeny_triton.launch import BufferArg, Epilogue, Operand, Plan, Request, ScalarArg, Template
+from teeny_triton.target import Target
+
+from teeny_compiler.fxgraph import FXGraph
+from teeny_compiler.lower.call import Call, Calls, Place, StorageArg, TempArg
+from teeny_compiler.lower.epilogue import make_epilogue
+from teeny_compiler.lower.kernels import NestKernels
+from teeny_compiler.lower.serial import SERIAL
+from teeny_compiler.nest.bodies import body_of
+from teeny_compiler.nest.group import Group
+from teeny_compiler.nest.moves import operand_view, template_bases
+from teeny_compiler.nest.nest import Nest
+from teeny_compiler.nest.read import InexpressibleError, Storages, read_group
+from teeny_compiler.nest.view import View, row_major
 
 GROUP = "teeny.kernels"
+RAW = -1
+"""The storage, a task's own memory, in which a template's result waits for a separate epilogue."""
 
 
 @cache
@@ -44,3 +61,167 @@ def installed_templates() -> tuple[Template, ...]:
             ) from error
         found += loaded if isinstance(loaded, Sequence) else [loaded]
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class TemplateLowering:
+    """Lowers groups with a template for a machine, by the templates of some libraries."""
+
+    graph: FXGraph
+    target: Target
+    templates: Sequence[Template]
+    kernels: NestKernels
+
+    def lower(self, group: Group, storages: Storages, label: str) -> Calls:
+        """Return the launches that compute a group.
+
+        Raises:
+            CompileError: when nothing computes the template's op.
+        """
+        calls = self._fused(group, storages, label) or self._apart(group, storages, label)
+        if calls is not None:
+            return calls
+        number = _template(group)
+        body = body_of(self.graph, number)
+        if body is None:
+            node = self.graph.nodes[number]
+            raise CompileError(
+                f"no kernel computes {node.op} of type {node.type}",
+                hint="install teeny-kernels, or cast to another type",
+            )
+        nest = read_group(self.graph, group, storages, body)
+        return Calls((self.kernels.call(nest, label),))
+
+    def _fused(self, group: Group, storages: Storages, label: str) -> Calls | None:
+        """Ask the libraries for the template with everything after it as its epilogue."""
+        number = _template(group)
+        targets = storages.targets(number)
+        if not group.roots and len(targets) == 1:
+            output = StorageArg(targets[0])
+            return self._ask((*self.templates, *SERIAL), number, storages, output, label)
+        try:
+            nest = read_group(self.graph, group, storages)
+        except InexpressibleError:
+            return None
+        main = _own_store(nest)
+        if main is None:
+            return None
+        epilogue = make_epilogue(nest, nest.axes, main, self.graph.nodes[number].shape)
+        extra = tuple(s for i, s in enumerate(nest.operands) if i != main)
+        output = StorageArg(nest.operands[main])
+        return self._ask(self.templates, number, storages, output, label, epilogue, extra)
+
+    def _apart(self, group: Group, storages: Storages, label: str) -> Calls | None:
+        """Ask for the template alone, and compute what follows it by a kernel of its own."""
+        number = _template(group)
+        node = self.graph.nodes[number]
+        calls = self._ask((*self.templates, *SERIAL), number, storages, TempArg(RAW), label)
+        if calls is None:
+            return None
+        roots = group.roots or (number,)
+        rest = Group(roots, node.shape, stored=group.stored, copy=not group.roots)
+
+        def home(i: int) -> int | None:
+            return RAW if i == number else storages.home(i)
+
+        nest = read_group(self.graph, rest, Storages(home, storages.targets))
+        raw = TempArg(len(calls.temps))
+        after = self.kernels.call(nest, f"{label}, apart", {RAW: raw})
+        before = tuple(
+            replace(c, arguments=tuple(raw if a == TempArg(RAW) else a for a in c.arguments))
+            for c in calls.calls
+        )
+        return Calls((*before, after), (*calls.temps, (numel(node.shape), node.dtype)))
+
+    def _ask(
+        self,
+        templates: Sequence[Template],
+        number: int,
+        storages: Storages,
+        output: Place,
+        label: str,
+        epilogue: Epilogue | None = None,
+        extra: Sequence[int] = (),
+    ) -> Calls | None:
+        """Return the launches of the first template that serves a node."""
+        node = self.graph.nodes[number]
+        attrs: dict[str, Any] = dict(node.attrs)
+        operands: list[Operand] = []
+        places: dict[BufferArg, Place] = {BufferArg("output"): output}
+        bases = template_bases(self.graph, number)
+        for i, operand in enumerate(node.inputs):
+            base = bases[i]
+            home = storages.home(base)
+            assert home is not None, f"%{base} is read by a template but in no memory"
+            view = operand_view(self.graph, operand, base)
+            operands.append(_operand(view, self.graph.nodes[operand].dtype))
+            places[BufferArg("input", i)] = StorageArg(home, view.offset)
+        if node.op == "matmul":
+            operands = [
+                _row_major(operand, attrs, name)
+                for operand, name in zip(operands, ("transpose_a", "transpose_b"), strict=True)
+            ]
+        places.update({BufferArg("extra", i): StorageArg(s) for i, s in enumerate(extra)})
+        dtype = node.dtype if epilogue is None else epilogue.dtype
+        result = Operand(node.shape, row_major(node.shape), dtype)
+        request = Request(node.op, attrs, tuple(operands), result, epilogue)
+        for template in templates:
+            plan = template.plan(request, self.target) if node.op in template.ops else None
+            if plan is not None:
+                return _resolve(plan, places, f"{label} by {template.name}")
+        return None
+
+
+def _template(group: Group) -> int:
+    assert group.template is not None
+    return group.template
+
+
+def _resolve(plan: Plan, places: Mapping[BufferArg, Place], label: str) -> Calls:
+    """Put storages in the place of the operands that a plan names."""
+
+    def place(argument: BufferArg | ScalarArg) -> Place | ScalarArg:
+        if isinstance(argument, ScalarArg):
+            return argument
+        return TempArg(argument.index) if argument.kind == "temp" else places[argument]
+
+    calls = tuple(
+        Call(
+            label,
+            launch.function,
+            launch.grid,
+            tuple(map(place, launch.arguments)),
+            launch.flops,
+            launch.bytes,
+        )
+        for launch in plan.launches
+    )
+    return Calls(calls, tuple((temp.size, temp.dtype) for temp in plan.temps))
+
+
+def _own_store(nest: Nest) -> int | None:
+    """The operand that a template writes itself: one that the epilogue does not read."""
+    read = {instruction.operand for instruction in nest.instructions}
+    return next((s.operand for s in nest.stores if s.operand not in read), None)
+
+
+def _operand(view: View, dtype: DType) -> Operand:
+    """Describe a strided view; an axis of extent 1 gets the stride that continues the next one."""
+    strides = view.flat_strides()
+    assert strides is not None
+    filled: list[Dim] = []
+    inner: Dim = 1
+    for extent, stride in zip(reversed(view.shape), reversed(strides), strict=True):
+        filled.append(inner if extent == 1 else stride)
+        inner = filled[-1] * extent
+    return Operand(view.shape, tuple(reversed(filled)), dtype)
+
+
+def _row_major(operand: Operand, attrs: dict[str, Any], flag: str) -> Operand:
+    """Turn strides that transpose a matrix into the flag that says so."""
+    *batch, row, column = operand.strides
+    if row != 1 or column == 1:
+        return operand
+    attrs[flag] = not attrs[flag]
+    *outer, rows, columns = operand.shape
+    return replace(operand, shape=(*outer, columns, rows), strides=(*batch, column, row))

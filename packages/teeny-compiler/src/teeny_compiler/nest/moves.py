@@ -71,12 +71,21 @@ def moves_of(graph: FXGraph, number: int) -> tuple[tuple[int, Move], ...]:
     return tuple(parts)
 
 
-def memory_base(graph: FXGraph, number: int) -> int:
-    """Return the node to keep in memory for a template that reads `number`.
+IN_ORDER = frozenset({"take_grad", "max_pool2d_grad"})
+"""Template ops that read their operands row-major; the others take any strides."""
+
+
+def template_bases(graph: FXGraph, number: int) -> tuple[int, ...]:
+    """Return, for each operand of a template node, the node to keep in memory for it.
 
     It is the value under the movement ops when strides express them, else the moved value.
     """
-    chain = []
+    node = graph.nodes[number]
+    return tuple(_base(graph, operand, node.op in IN_ORDER) for operand in node.inputs)
+
+
+def _base(graph: FXGraph, number: int, in_order: bool) -> int:
+    chain: list[Move] = []
     base = number
     while graph.nodes[base].op in MOVEMENT and graph.nodes[base].op != "concat":
         ((inner, move),) = moves_of(graph, base)
@@ -85,6 +94,8 @@ def memory_base(graph: FXGraph, number: int) -> int:
         for step in reversed(chain):
             view = None if view is None else step.apply(view)
         if view is None or view.flat_strides() is None:
+            return base
+        if in_order and view.simplified() != View.contiguous(view.shape).simplified():
             return base
         base = inner
     return base
@@ -100,7 +111,7 @@ def operand_view(graph: FXGraph, number: int, base: int) -> View:
     view: View | None = View.contiguous(graph.nodes[base].shape)
     for step in reversed(chain):
         view = None if view is None else step.apply(view)
-    assert view is not None, "memory_base leaves only moves that strides express"
+    assert view is not None, "a base leaves only moves that strides express"
     assert shapes.same(view.shape, graph.nodes[number].shape)
     return view
 

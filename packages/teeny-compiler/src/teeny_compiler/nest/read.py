@@ -20,11 +20,11 @@ from teeny_compiler.nest.moves import (
     MOVEMENT,
     Move,
     broadcast,
-    memory_base,
     moves_of,
     operand_view,
     reshape,
     spread,
+    template_bases,
 )
 from teeny_compiler.nest.nest import REDUCTIONS, Instruction, Nest, Store
 from teeny_compiler.nest.view import View, common_factors, join, joinable, row_major
@@ -255,23 +255,28 @@ class _Reader:
 
     def picked(self, operand: int, index: Sequence[Affine], at: Mapping[int, int]) -> int:
         """Load an element with the index of some axes given by instructions."""
-        number = self.graph.nodes[self.group.template or 0].inputs[operand]
+        template = self.group.template
+        assert template is not None
+        number = self.graph.nodes[template].inputs[operand]
         node = self.graph.nodes[number]
-        base = memory_base(self.graph, number)
+        base = template_bases(self.graph, template)[operand]
         home = self._home(base)
         held = operand_view(self.graph, number, base)
         strides = held.flat_strides()
         if home is None or strides is None:
             raise InexpressibleError(f"%{number} is not in memory")
         view = access(self.domain, strides, held.offset, node.shape, index)
-        where = {"operand": self._operand(home, node.dtype), "view": view}
+        place = self._operand(home, node.dtype)
         if not at:
-            return self.emit(Instruction("load", (), node.dtype, **where))
+            return self.emit(Instruction("load", (), node.dtype, operand=place, view=view))
         attrs = Attrs(
             strides=tuple(strides[axis] for axis in at),
             limits=tuple(node.shape[axis] for axis in at),
         )
-        return self.emit(Instruction("gather", tuple(at.values()), node.dtype, attrs, **where))
+        indices = tuple(at.values())
+        return self.emit(
+            Instruction("gather", indices, node.dtype, attrs, operand=place, view=view)
+        )
 
     # --- plumbing ----------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from teeny_core import shape as shapes
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.nest.estimate import estimate
 from teeny_compiler.nest.group import Group
-from teeny_compiler.nest.moves import memory_base
+from teeny_compiler.nest.moves import template_bases
 from teeny_compiler.nest.nest import REDUCTIONS, Nest
 from teeny_compiler.nest.read import InexpressibleError, Storages, read_group
 from teeny_compiler.schedule.roots import LEAVES, Roots, find_roots, is_template
@@ -271,7 +271,7 @@ class _Fuser:
 
 def group_reads(graph: FXGraph, roots: Roots, group: Group) -> frozenset[int]:
     """Return the roots and leaves outside of a group that it reads."""
-    found = set(template_reads(graph, group))
+    found = set() if group.template is None else set(template_bases(graph, group.template))
     computed = group.members - {group.template}
     stack = [i for member in computed for i in graph.nodes[member].inputs]
     seen: set[int] = set()
@@ -285,13 +285,6 @@ def group_reads(graph: FXGraph, roots: Roots, group: Group) -> frozenset[int]:
         else:
             stack += graph.nodes[i].inputs
     return frozenset(found - group.members)
-
-
-def template_reads(graph: FXGraph, group: Group) -> tuple[int, ...]:
-    """Return the nodes that a group's template reads from memory, for each of its operands."""
-    if group.template is None:
-        return ()
-    return tuple(memory_base(graph, operand) for operand in graph.nodes[group.template].inputs)
 
 
 def _single(graph: FXGraph, number: int) -> Group:

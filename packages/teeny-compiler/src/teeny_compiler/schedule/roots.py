@@ -15,7 +15,7 @@ from teeny_core import numel, ops
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.lower.phases import COSTS
 from teeny_compiler.nest.estimate import estimate
-from teeny_compiler.nest.moves import MOVEMENT, memory_base
+from teeny_compiler.nest.moves import MOVEMENT, template_bases
 from teeny_compiler.nest.nest import REDUCTIONS
 
 LEAVES = frozenset({"input", "array"})
@@ -119,7 +119,7 @@ def _forced(graph: FXGraph) -> set[int]:
     forced = set(graph.results)
     for number, node in enumerate(graph.nodes):
         if is_template(node.op):
-            forced |= {number, *(memory_base(graph, i) for i in node.inputs)}
+            forced |= {number, *template_bases(graph, number)}
         elif node.op in GATHERS or node.op == "random_bits":
             forced.add(node.inputs[0])
     return forced

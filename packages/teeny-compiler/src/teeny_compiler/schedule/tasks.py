@@ -15,9 +15,10 @@ from teeny_core import DType, Shape
 
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.nest.group import Group
+from teeny_compiler.nest.moves import template_bases
 from teeny_compiler.nest.nest import Nest
 from teeny_compiler.nest.read import Storages, read_group
-from teeny_compiler.schedule.fuse import Fusion, group_reads, template_reads
+from teeny_compiler.schedule.fuse import Fusion, group_reads
 from teeny_compiler.schedule.roots import LEAVES
 
 Kind = Literal["input", "parameter", "output", "constant", "arena"]
@@ -55,7 +56,10 @@ class Plan:
 
     def places(self, task: Task) -> Storages:
         """Return where a task reads and writes."""
-        home = self.home.get if task.source is None else lambda node: task.source
+
+        def home(node: int) -> int | None:
+            return self.home.get(node) if task.source is None else task.source
+
         return Storages(home, lambda node: task.targets.get(node, ()))
 
 
@@ -98,14 +102,17 @@ class _Planner:
 
     def place_leaves(self) -> None:
         """Inputs and parameters lie in the caller's buffers, literal arrays in constants."""
-        for kind, nodes in (("input", self.graph.inputs), ("parameter", self.graph.parameters)):
-            for node in nodes:
-                name = self.graph.nodes[node].attrs["name"]
-                self.home[node] = self.storage(name, kind, node)
+        for number in self.graph.inputs:
+            self.home[number] = self.storage(self._name(number), "input", number)
+        for number in self.graph.parameters:
+            self.home[number] = self.storage(self._name(number), "parameter", number)
         for number, node in enumerate(self.graph.nodes):
             if node.op == "array":
                 data = node.attrs["data"].array.tobytes()
                 self.home[number] = self.storage(f"array{number}", "constant", number, data)
+
+    def _name(self, number: int) -> str:
+        return str(self.graph.nodes[number].attrs["name"])
 
     def place_outputs(self) -> None:
         """Values that the caller asks for are written to the caller's memory."""
@@ -118,7 +125,7 @@ class _Planner:
     def place_updates(self) -> None:
         """New values of parameters are written in place where nothing needs the old ones later."""
         changed = {parameter for parameter, value in self.graph.updates if value != parameter}
-        late: list[tuple[int, int | None, int]] = []
+        late: list[tuple[int, int | None, int]] = []  # value, where it lies, where to
         for parameter, value in self.graph.updates:
             if value in changed and value != parameter:  # its own update may come first
                 saved = self.storage(f"old{value}", "arena", value)
@@ -182,7 +189,8 @@ class _Planner:
     def reads_in_place(self, number: int, parameter: int, value: int) -> bool:
         """Whether a group reads a parameter only at the place where it writes the new value."""
         group = self.groups[number]
-        if group.template is not None and parameter in template_reads(self.graph, group):
+        template = group.template
+        if template is not None and parameter in template_bases(self.graph, template):
             return False
         nest = self.nest(group)
         stores = [s for s in nest.stores if nest.operands[s.operand] == value]
@@ -202,7 +210,8 @@ class _Planner:
 
     def depends(self, number: int, other: int) -> bool:
         """Whether a group runs after another in any case."""
-        stack, seen = [number], set()
+        stack: list[int] = [number]
+        seen: set[int] = set()
         while stack:
             k = stack.pop()
             if k == other:

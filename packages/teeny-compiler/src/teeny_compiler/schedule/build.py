@@ -1,0 +1,136 @@
+"""FXGraph → Schedule: fuse, order, lower, and plan the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teeny_triton.launch import ScalarArg, Template
+from teeny_triton.target import Target
+
+from teeny_compiler.fxgraph import FXGraph
+from teeny_compiler.lower.call import Call, Calls, Place, StorageArg
+from teeny_compiler.lower.kernels import NestKernels
+from teeny_compiler.lower.templates import TemplateLowering, installed_templates
+from teeny_compiler.nest.read import read_group
+from teeny_compiler.schedule.fuse import describe, fuse
+from teeny_compiler.schedule.memory import Arena, Lifetime, pack
+from teeny_compiler.schedule.plan import EXTERNAL, Buffer, BufferRef, Schedule, Step
+from teeny_compiler.schedule.prepare import prepare
+from teeny_compiler.schedule.tasks import Plan, Task, plan_tasks
+
+_RANKS = (*EXTERNAL, "constant", "arena")
+
+
+def make_schedule(
+    graph: FXGraph, target: Target, templates: Sequence[Template] | None = None
+) -> Schedule:
+    """Return the kernel launches that compute a graph on a machine.
+
+    Args:
+        graph: what to compute.
+        target: the machine.
+        templates: kernels of libraries; None: those of the installed ones.
+
+    Raises:
+        CompileError: when the graph holds an op that nothing computes.
+    """
+    ready = prepare(graph)
+    plan = plan_tasks(fuse(ready))
+    known = installed_templates() if templates is None else templates
+    kernels = NestKernels(target)
+    lowering = TemplateLowering(ready, target, known, kernels)
+    lowered = [_lower(plan, task, kernels, lowering) for task in plan.tasks]
+    return _Assembly(plan, lowered).schedule()
+
+
+def _lower(plan: Plan, task: Task, kernels: NestKernels, lowering: TemplateLowering) -> Calls:
+    label = describe(plan.graph, task.group)
+    places = plan.places(task)
+    if task.group.template is not None:
+        return lowering.lower(task.group, places, label)
+    nest = read_group(plan.graph, task.group, places)
+    return Calls((kernels.call(nest, label),))
+
+
+class _Assembly:
+    """Puts the calls of all tasks together: buffers, their places in the arena, and steps."""
+
+    def __init__(self, plan: Plan, lowered: Sequence[Calls]) -> None:
+        self.plan = plan
+        self.buffers = [
+            Buffer(s.name, s.kind, s.shape, s.dtype, data=s.data) for s in plan.storages
+        ]
+        self.calls: list[tuple[Call, tuple[int | None, ...]]] = []
+        for number, calls in enumerate(lowered):
+            first = len(self.buffers)
+            for k, (size, dtype) in enumerate(calls.temps):
+                self.buffers.append(Buffer(f"t{number}_{k}", "arena", (size,), dtype))
+            for call in calls.calls:
+                self.calls.append((call, tuple(_buffer(a, first) for a in call.arguments)))
+
+    def schedule(self) -> Schedule:
+        """Return the finished schedule."""
+        arena, placed = self.place()
+        order = sorted(range(len(self.buffers)), key=lambda i: _RANKS.index(self.buffers[i].kind))
+        used = {i for _, arguments in self.calls for i in arguments if i is not None}
+        order = [i for i in order if self.buffers[i].kind != "arena" or i in used]
+        new = {old: number for number, old in enumerate(order)}
+        buffers = []
+        for i in order:
+            buffer = self.buffers[i]
+            offset = arena.offsets[placed.index(i)] if i in placed else 0
+            buffers.append(
+                Buffer(buffer.name, buffer.kind, buffer.shape, buffer.dtype, offset, buffer.data)
+            )
+        return Schedule(
+            self.plan.graph.name,
+            self.plan.graph.symbols,
+            tuple(buffers),
+            tuple(_step(call, arguments, new) for call, arguments in self.calls),
+            tuple(new[i] for i in self.plan.outputs),
+            arena.size,
+            arena.bound,
+        )
+
+    def place(self) -> tuple[Arena, list[int]]:
+        """Pack the buffers of the arena by the steps that use them."""
+        spans: dict[int, tuple[int, int]] = {}
+        for step, (_, arguments) in enumerate(self.calls):
+            for i in arguments:
+                if i is not None and self.buffers[i].kind == "arena":
+                    spans[i] = (spans.get(i, (step, step))[0], step)
+        placed = sorted(spans)
+        lifetimes = [Lifetime(self.buffers[i].nbytes, *spans[i]) for i in placed]
+        return pack(lifetimes), placed
+
+
+def _buffer(argument: Place | ScalarArg, first_temp: int) -> int | None:
+    if isinstance(argument, ScalarArg):
+        return None
+    return argument.storage if isinstance(argument, StorageArg) else first_temp + argument.temp
+
+
+def _step(call: Call, arguments: tuple[int | None, ...], new: dict[int, int]) -> Step:
+    resolved: list[BufferRef | ScalarArg] = []
+    reads: dict[int, None] = {}
+    writes: dict[int, None] = {}
+    for parameter, argument, number in zip(
+        call.function.parameters, call.arguments, arguments, strict=True
+    ):
+        if isinstance(argument, ScalarArg) or number is None:
+            assert isinstance(argument, ScalarArg)
+            resolved.append(argument)
+            continue
+        offset = argument.offset if isinstance(argument, StorageArg) else 0
+        resolved.append(BufferRef(new[number], offset))
+        (writes if parameter.written else reads)[new[number]] = None
+    return Step(
+        call.label,
+        call.function,
+        call.grid,
+        tuple(resolved),
+        tuple(reads),
+        tuple(writes),
+        call.flops,
+        call.bytes,
+    )
