@@ -16,7 +16,7 @@ from teeny_triton import language as tl
 from teeny_triton.ir import Function, Pointer
 from teeny_triton.language import Operand as Number
 from teeny_triton.language import Tile
-from teeny_triton.launch import BufferArg, Launch, Plan, Request, ScalarArg, Temp
+from teeny_triton.launch import BufferArg, Launch, Plan, Request, ScalarArg, Temp, Template
 from teeny_triton.target import Target
 
 from teeny_compiler.lower.elementwise import convert, is_nan, like
@@ -52,11 +52,10 @@ def build(
     return f.function, tuple(ScalarArg(dim, i64) for dim in symbolic)
 
 
-@dataclass(frozen=True)
 class TakeGrad:
     """Slices of dy added at their places: out[a, index[t], b] += dy[a, t, b]."""
 
-    name: str = "serial"
+    name = "serial"
     ops: tuple[str, ...] = ("take_grad",)
 
     def plan(self, request: Request, target: Target) -> Plan | None:
@@ -74,7 +73,7 @@ class TakeGrad:
             places, source, total = k.addresses
             a, lane = tl.program_id(0).to(i64), tl.program_id(1).to(i64) * LANES
             lanes = tl.arange(0, LANES)
-            mask = lanes < k.dim(inner) - lane  # type: ignore[operator]
+            mask = lanes < k.dim(inner) - lane
             target_ = total + a * k.dim(rows * inner) + lane
             source = source + a * k.dim(count * inner) + lane
             with tl.loop(0, k.dim(rows)) as (row, _):
@@ -93,11 +92,10 @@ class TakeGrad:
         return _summed(request, function, grid, scalars)
 
 
-@dataclass(frozen=True)
 class MaxPoolGrad:
     """Each dy added to the first maximum of its window, one image plane in a program."""
 
-    name: str = "serial"
+    name = "serial"
     ops: tuple[str, ...] = ("max_pool2d_grad",)
 
     def plan(self, request: Request, target: Target) -> Plan | None:
@@ -157,7 +155,7 @@ class MaxPoolGrad:
         return outer.results[1]
 
 
-SERIAL = (TakeGrad(), MaxPoolGrad())
+SERIAL: tuple[Template, ...] = (TakeGrad(), MaxPoolGrad())
 
 
 def _summed(
@@ -169,7 +167,7 @@ def _summed(
     size = numel(result.shape)
     touched = numel(request.inputs[1].shape) * request.inputs[1].dtype.itemsize
     if result.dtype.accumulator == result.dtype:
-        arguments = (*inputs, BufferArg("output"), *scalars)
+        arguments: tuple[BufferArg | ScalarArg, ...] = (*inputs, BufferArg("output"), *scalars)
         moved = touched + size * result.dtype.itemsize
         return Plan((Launch(function, grid, arguments, size, moved),))
     first = Launch(function, grid, (*inputs, BufferArg("temp"), *scalars), size, touched)
