@@ -103,6 +103,7 @@ from teeny_core.shape import numel as numel
 from teeny_core.shape import substitute as substitute
 from teeny_core.shape import symbol as symbol
 from teeny_core.shape import symbols_of as symbols_of
+from teeny_core.state import LoadReport as LoadReport
 from teeny_core.tensor import AnyTensor as AnyTensor
 from teeny_core.tensor import SymTensor as SymTensor
 from teeny_core.tensor import Tensor as Tensor

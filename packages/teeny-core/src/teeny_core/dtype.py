@@ -150,7 +150,7 @@ def dtype(value: DTypeLike) -> DType:
 
 
 def _from_numpy(value: object) -> DType | None:
-    if isinstance(value, str):  # NumPy reads "i8" as eight bytes
+    if value is None or isinstance(value, str):  # NumPy reads None as f64, "i8" as eight bytes
         return None
     try:
         numpy = np.dtype(value)  # type: ignore[call-overload]
