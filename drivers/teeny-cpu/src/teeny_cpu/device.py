@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from teeny_compiler.internal import CompileOptions, compile_graph, host_target
 from teeny_core import DType, Graph, Tensor
 from teeny_core.device import Buffer, Device, Options
+from teeny_triton.ir import Function
 from teeny_triton.target import Target
 
+from teeny_cpu.kernel import CpuKernel
 from teeny_cpu.memory import CpuBuffer, empty
 from teeny_cpu.program import CpuProgram
 from teeny_cpu.runtime import num_threads
@@ -43,6 +45,14 @@ class CpuDevice(Device):
     def allocate(self, shape: tuple[int, ...], dtype: DType) -> Buffer:
         """Return memory that begins at a cache line."""
         return CpuBuffer(empty(shape, dtype.numpy), dtype)
+
+    def compile_kernel(self, function: Function, options: Options | None = None) -> CpuKernel:
+        """Compile a tile-IR function, or find it in the cache, and load it.
+
+        Raises:
+            CompileError: an op that the processor does not support.
+        """
+        return CpuKernel(function)
 
     def properties(self) -> Mapping[str, str]:
         """Describe the processor as far as code generation knows it."""

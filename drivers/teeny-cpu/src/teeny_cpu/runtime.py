@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
 from llvmlite import binding
 from teeny_compiler.internal import (
+    Library,
     compile_object,
     compiler_key,
     default_cache,
@@ -24,30 +24,16 @@ from teeny_compiler.internal import (
     host_target,
     target_machine,
 )
-from teeny_core import CompileError, ConfigError
+from teeny_core import ConfigError
 
 from teeny_cpu.threads import default_threads
 
 _PARALLEL_FOR = "teeny_parallel_for"
 _lock = threading.RLock()
-
-
-@dataclass(frozen=True, eq=False)
-class Library:
-    """Object code loaded into this process; its functions live as long as this value."""
-
-    _engine: Any = field(repr=False)
-
-    def address(self, name: str) -> int:
-        """Return the address of a function.
-
-        Raises:
-            CompileError: there is no such function.
-        """
-        found = int(self._engine.get_function_address(name))
-        if not found:
-            raise CompileError(f"the loaded code has no function {name!r}")
-        return found
+if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that another thread holds
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
 
 
 def load(objects: Sequence[bytes]) -> Library:

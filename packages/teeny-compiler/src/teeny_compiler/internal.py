@@ -8,6 +8,7 @@ from teeny_compiler.cache import compiler_key as compiler_key
 from teeny_compiler.cache import default_cache as default_cache
 from teeny_compiler.cache import digest as digest
 from teeny_compiler.codegen.cpu.pool import emit_pool as emit_pool
+from teeny_compiler.codegen.llvm import Library as Library
 from teeny_compiler.codegen.llvm import compile_object as compile_object
 from teeny_compiler.codegen.llvm import target_machine as target_machine
 from teeny_compiler.pipeline import CompileOptions as CompileOptions

@@ -110,7 +110,7 @@ def _optimised(graph: FXGraph, context: Context) -> FXGraph:
 
 
 def _schedule(graph: FXGraph, context: Context) -> Any:
-    from teeny_compiler.lower import make_schedule
+    from teeny_compiler.schedule import make_schedule
 
     return make_schedule(graph, context.target)
 
