@@ -133,7 +133,7 @@ def _padded_windows(attrs: Attrs, x: Array, value: float) -> Array:
     """Return [N, C, H', W', kh*kw]."""
     padded = pad_images(x, attrs["padding"], value)
     view = windows(padded, attrs["kernel"], attrs["stride"])
-    return view.reshape(*view.shape[:4], -1)
+    return view.reshape(*view.shape[:4], view.shape[4] * view.shape[5])
 
 
 def _lowest(x: Array) -> float:
