@@ -106,13 +106,13 @@ def _check_against_torch(
         np.testing.assert_allclose(got, buffers[name].numpy(), tolerance, tolerance, err_msg=name)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run() -> Callable[..., tuple[tuple[Array, ...], dict[str, Array]]]:
     """Trace a function for arrays and evaluate it."""
     return _run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def check_against_torch() -> Callable[..., None]:
     """Compare outputs, gradients and updated buffers of a layer with those of PyTorch's."""
     pytest.importorskip("torch")

@@ -137,17 +137,16 @@ class BatchNorm2d(Layer[[AnyTensor], AnyTensor]):
                 f"BatchNorm2d of {x.type} with num_features = {self.num_features}",
                 hint="images are (N, num_features, H, W)",
             )
-        mean, variance = self._statistics(x)
-        return functional.batch_norm(x, mean, variance, self.weight, self.bias, self.eps)
-
-    def _statistics(self, x: AnyTensor) -> tuple[AnyTensor, AnyTensor]:
-        """Return mean and variance to normalise by; in training, move the running ones."""
-        if not self.in_training and self.running_mean is not None and self.running_var is not None:
-            return self.running_mean, self.running_var
-        mean, variance = functional.channel_statistics(x)
+        mean, variance = self.running_mean, self.running_var
+        affine = self.weight, self.bias, self.eps
+        if not self.in_training and mean is not None and variance is not None:
+            return functional.batch_norm(x, mean, variance, *affine)
+        shift, offset, spread = functional.batch_statistics(x)
         if self.in_training:
-            self._track(mean.stop_gradient(), functional.channel_statistics(x, correction=1)[1])
-        return mean, variance
+            count = shapes.numel((x.shape[0], *x.shape[2:]))
+            self._track(shift + offset, spread * count / (count - 1))
+        near = functional.shifted(x, shift)
+        return functional.batch_norm(near, offset, spread, *affine).cast(x.dtype)
 
     def _track(self, mean: AnyTensor, unbiased: AnyTensor) -> None:
         """Move the running statistics towards those of a batch."""

@@ -7,6 +7,7 @@ from teeny_core import shape as shapes
 from teeny_core.dtype import DTypeLike, f32, i64
 from teeny_core.dtype import dtype as to_dtype
 from teeny_core.errors import DTypeError, ShapeError
+from teeny_core.shape import Dim
 from teeny_core.tensor import AnyTensor
 
 
@@ -47,7 +48,7 @@ def one_hot(index: AnyTensor, classes: int, dtype: DTypeLike = f32) -> AnyTensor
     return is_class(index, classes, -1).cast(to_dtype(dtype))
 
 
-def is_class(index: AnyTensor, classes: int, axis: int) -> AnyTensor:
+def is_class(index: AnyTensor, classes: Dim, axis: int) -> AnyTensor:
     """Return bools with a new `axis` of `classes`: whether `index` is the class there."""
     wide = index.cast(i64).unsqueeze(axis)
     place = axis % wide.ndim

@@ -86,13 +86,10 @@ def _hard_loss(
 ) -> AnyTensor:
     """Reduce over integer targets. The chosen class is summed out of a `where`, which fuses."""
     axis = _class_axis(log_probabilities)
-    classes = _classes(log_probabilities)
+    classes = log_probabilities.shape[axis]
     chosen = is_class(target, classes, axis)
     scores = _weighted(log_probabilities, weight)
-    loss = -chosen.where(scores, 0.0).sum(axis)
-    if label_smoothing:
-        spread = -scores.sum(axis) * (1 / classes)
-        loss = loss * (1 - label_smoothing) + spread * label_smoothing
+    loss = _smoothed(-chosen.where(scores, 0.0).sum(axis), scores, label_smoothing)
     counted = target != ignore_index
     exists = (target >= 0) & (target < classes)
     loss = counted.where(exists.where(loss, float("nan")), 0.0)
@@ -113,12 +110,18 @@ def _soft_loss(
 ) -> AnyTensor:
     """Reduce over a probability for each class."""
     _check_equal("cross_entropy", log_probabilities, target)
-    axis = _class_axis(log_probabilities)
-    if label_smoothing:
-        even = label_smoothing / _classes(log_probabilities)
-        target = target * (1 - label_smoothing) + even
-    loss = -(_weighted(log_probabilities, weight) * target).sum(axis)
+    scores = _weighted(log_probabilities, weight)
+    chosen = (scores * target).sum(_class_axis(scores))
+    loss = _smoothed(-chosen, scores, label_smoothing)
     return _REDUCTIONS[reduction](loss)
+
+
+def _smoothed(loss: AnyTensor, scores: AnyTensor, label_smoothing: float) -> AnyTensor:
+    """Give a share of the target's probability to all classes alike."""
+    if not label_smoothing:
+        return loss
+    spread = -scores.mean(_class_axis(scores))
+    return loss * (1 - label_smoothing) + spread * label_smoothing
 
 
 def mse_loss(x: AnyTensor, target: AnyTensor, *, reduction: str = "mean") -> AnyTensor:
@@ -174,16 +177,6 @@ def _reduced(
 
 def _class_axis(x: AnyTensor) -> int:
     return 0 if x.ndim == 1 else 1
-
-
-def _classes(x: AnyTensor) -> int:
-    classes = x.shape[_class_axis(x)]
-    if not isinstance(classes, int):
-        raise ShapeError(
-            f"cross_entropy over a symbolic number of classes: {x.type}",
-            hint="fix the extent of the class axis",
-        )
-    return classes
 
 
 def _by_class(weight: AnyTensor, x: AnyTensor) -> AnyTensor:

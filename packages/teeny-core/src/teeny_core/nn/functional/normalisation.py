@@ -94,19 +94,30 @@ def batch_norm(
 
     Source: Ioffe and Szegedy, *Batch Normalization* (2015).
     """
-    centred = _wide(x) - _by_channel(mean, x)
-    scaled = centred * _by_channel((variance + eps).rsqrt(), x)
+    scaled = shifted(x, mean) * _by_channel((variance + eps).rsqrt(), x)
     return _affine_by_channel(scaled, weight, bias).cast(x.dtype)
 
 
-def channel_statistics(x: AnyTensor, correction: int = 0) -> tuple[AnyTensor, AnyTensor]:
-    """Return mean and variance (C,) of each channel of `x` (N, C, ...).
+def batch_statistics(x: AnyTensor) -> tuple[AnyTensor, AnyTensor, AnyTensor]:
+    """Return shift, mean and biased variance (C,) of each channel of `x` (N, C, ...).
 
-    The variance is the sum of squares divided by their number less `correction`.
+    The mean is that of `x - shift`, where the shift, without a gradient, is the mean of `x` as well
+    as it can be rounded: f32 would lose the deviations of data far from zero.
+
+    Source: Chan, Golub and LeVeque, *Algorithms for computing the sample variance* (1983),
+    the corrected two-pass algorithm.
     """
     axes = (0, *range(2, x.ndim))
-    wide = _wide(x)
-    return wide.mean(axes), wide.var(axes, correction=correction)
+    shift = _wide(x).mean(axes).stop_gradient()
+    near = shifted(x, shift)
+    mean = near.mean(axes)
+    variance = (near.square().mean(axes) - mean.square()).maximum(0.0)
+    return shift, mean, variance
+
+
+def shifted(x: AnyTensor, shift: AnyTensor) -> AnyTensor:
+    """Return `x` (N, C, ...) less `shift` (C,) of its channel, in f32 or wider."""
+    return _wide(x) - _by_channel(shift, x)
 
 
 def _standardised(x: AnyTensor, axes: tuple[int, ...], eps: float) -> AnyTensor:
