@@ -301,6 +301,16 @@ class Builder:
         )
         return Operand(PTR, name)
 
+    def table(self, scalar: str, values: Sequence[float]) -> Operand:
+        """Return the address of a constant array."""
+        items = ", ".join(f"{scalar} {literal(scalar, value)}" for value in values)
+        text = f"private unnamed_addr constant [{len(values)} x {scalar}] [{items}], align 64"
+        name = f"@table.{zlib.crc32(text.encode()):08x}"
+        line = f"{name} = {text}"
+        if line not in self.constants:
+            self.constants.append(line)
+        return Operand(PTR, name)
+
     # -- lanes
 
     def splat(self, a: Operand, lanes: int) -> Operand:

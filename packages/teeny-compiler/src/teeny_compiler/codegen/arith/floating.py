@@ -169,22 +169,42 @@ def _adjusted(b: Builder, target: Target, x: Operand, relation: str, step: float
 
 def remainder(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
     """Return the remainder of x / y with the sign of y, as Python and NumPy define it."""
-    rest = _reduced(b, target, x, y)
-    zero, one = constant(x.type, 0.0), constant(x.type, 1.0)
-    signs = b.binary("fmul", copy_sign(b, one, rest), copy_sign(b, one, y))
-    is_nonzero = b.compare("fcmp une", rest, zero)
-    wrong = b.binary("and", is_nonzero, b.compare("fcmp olt", signs, zero))
+    rest, wrong = _truncated(b, target, x, y)
+    zero = constant(x.type, 0.0)
     moved = b.select(wrong, b.binary("fadd", rest, y), rest)
-    return b.select(is_nonzero, moved, copy_sign(b, zero, y))
+    return b.select(b.compare("fcmp une", rest, zero), moved, copy_sign(b, zero, y))
 
 
 def floor_divide(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
     """Return floor(x / y) as NumPy computes it: from the exact remainder."""
+    rest, wrong = _truncated(b, target, x, y)
     plain = b.binary("fdiv", x, y)
-    whole = b.binary("fdiv", b.binary("fsub", x, remainder(b, target, x, y)), y)
-    rounded = copy_sign(b, round_even(b, target, whole), plain)
-    by_zero = b.compare("fcmp oeq", y, constant(y.type, 0.0))
-    return b.select(by_zero, plain, b.select(b.compare("fcmp uno", whole, whole), whole, rounded))
+    whole = b.binary("fdiv", b.binary("fsub", x, rest), y)
+    whole = b.select(wrong, b.binary("fsub", whole, constant(x.type, 1.0)), whole)
+    down = floor(b, target, whole)
+    short = b.compare("fcmp ogt", b.binary("fsub", whole, down), constant(x.type, 0.5))
+    rounded = b.select(short, b.binary("fadd", down, constant(x.type, 1.0)), down)
+    is_zero = b.compare("fcmp oeq", whole, constant(x.type, 0.0))
+    rounded = b.select(is_zero, copy_sign(b, constant(x.type, 0.0), plain), rounded)
+    return b.select(b.compare("fcmp oeq", y, constant(y.type, 0.0)), plain, rounded)
+
+
+def _truncated(
+    b: Builder, target: Target, x: Operand, y: Operand
+) -> tuple[Operand, Operand]:
+    """Return the remainder with the sign of x (C's fmod), and where its sign is not that of y."""
+    rest = _reduced(b, target, x, y)
+    is_nonzero = b.compare("fcmp une", rest, constant(x.type, 0.0))
+    size = b.intrinsic("fabs", y)
+    overshot = b.binary("and", is_nonzero, _signs_differ(b, rest, x))
+    rest = b.select(overshot, b.binary("fadd", rest, copy_sign(b, size, x)), rest)
+    return rest, b.binary("and", is_nonzero, _signs_differ(b, rest, y))
+
+
+def _signs_differ(b: Builder, x: Operand, y: Operand) -> Operand:
+    one = constant(x.type, 1.0)
+    product = b.binary("fmul", copy_sign(b, one, x), copy_sign(b, one, y))
+    return b.compare("fcmp olt", product, constant(x.type, 0.0))
 
 
 def _reduced(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
@@ -204,14 +224,16 @@ def _reduced(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
         is_far = b.compare("fcmp oge", b.intrinsic("fabs", rest), far)
         divisor = b.select(is_far, scaled, y_wide)
         quotient = truncate(b, target, b.binary("fdiv", rest, divisor))
-        return fused(b, target, negate(b, target, quotient), divisor, rest)
+        less = fused(b, target, negate(b, target, quotient), divisor, rest)
+        is_less = b.compare("fcmp oeq", quotient, constant(quotient.type, 0.0))
+        return b.select(is_less, rest, less)  # also where the divisor is infinite
 
     def unfinished(rest: Operand) -> Operand:
         left = b.compare("fcmp oge", b.intrinsic("fabs", rest), size)
         return any_lane(b, left)
 
     rest = repeat(b, step(b.convert("fpext", x, "double")), unfinished, step)
-    # A quotient rounded up leaves a negative rest; both signs serve, the caller adds y if need be.
+    # A quotient that was rounded up leaves a rest of the other sign; the caller corrects that.
     return b.convert("fptrunc", rest, x.type.scalar)
 
 

@@ -77,7 +77,7 @@ def unary(e: Emitter, op: Op) -> None:
         if opcode in floating.UNARY:
             _float_op(e, op, lambda x: floating.UNARY[opcode](c.b, c.target, x))
         else:
-            _float_op(e, op, lambda x: math.UNARY[opcode](c.b, c.target, x))
+            _float_op(e, op, lambda x: math.unary(opcode, c.b, c.target, x))
         return
     form = _index(e, op, 0) if opcode == "neg" else None
     if form is not None:
