@@ -31,6 +31,11 @@ class Pointer:
 
     pointee: DType
 
+    @property
+    def element_ty(self) -> DType:
+        """The pointee, by Triton's name."""
+        return self.pointee
+
     def __str__(self) -> str:
         return f"ptr<{self.pointee.name}>"
 
