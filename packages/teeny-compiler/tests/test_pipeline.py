@@ -1,0 +1,174 @@
+"""The pipeline and its cache: stages, warm starts, names, damaged entries."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import teeny_core as tn
+from teeny_compiler import pipeline
+from teeny_compiler.artifact import Artifact
+from teeny_compiler.pipeline import STAGES, CompileOptions, compile_graph, emit
+from teeny_compiler.target import host_target
+from teeny_core import CompileError, ConfigError, Graph, SymTensor
+from teeny_core.shape import maximum, minimum, symbol
+from teeny_triton.ir import Function
+
+
+@pytest.fixture(autouse=True)
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TEENY_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def graph(batch: str = "n", first: str = "x", factor: float = 2.0) -> Graph:
+    weight = tn.Tensor(np.ones((4,), np.float32))
+
+    def scores(x: tn.AnyTensor, y: tn.AnyTensor) -> tn.AnyTensor:
+        return (x * factor + weight).exp().sum(axis=1) + y
+
+    x = SymTensor.input(tn.f32, (batch, 4), name=first)
+    return tn.trace(scores, x, SymTensor.input(tn.f32, (batch,)))
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the stages that ran, in order."""
+    ran: list[str] = []
+
+    def watched(stage: pipeline.Stage) -> pipeline.Stage:
+        def run(value: object, context: pipeline.Context) -> object:
+            ran.append(stage.name)
+            return stage.run(value, context)
+
+        return replace(stage, run=run)
+
+    monkeypatch.setattr(pipeline, "STAGES", tuple(map(watched, STAGES)))
+    return ran
+
+
+def test_a_warm_start_runs_no_stage(compilations: list[str]) -> None:
+    cold = compile_graph(graph())
+    assert compilations[-1] == "object"
+    compilations.clear()
+    assert compile_graph(graph()) == cold
+    assert compilations == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: compile_graph(graph(factor=3.0)),
+        lambda: compile_graph(graph(), options=CompileOptions(optimise=False)),
+        lambda: compile_graph(graph(), replace(host_target(), vector_bits=128)),
+    ],
+)
+def test_what_changes_the_code_is_part_of_the_key(other: object, compilations: list[str]) -> None:
+    compile_graph(graph())
+    compilations.clear()
+    other()  # type: ignore[operator]
+    assert "object" in compilations
+
+
+def test_a_cached_program_takes_the_names_of_its_graph(compilations: list[str]) -> None:
+    compile_graph(graph("n", "x"))
+    compilations.clear()
+    found = compile_graph(graph("batch", "images"))
+    assert compilations == []
+    assert found.symbols == ("batch",)
+    assert [port.name for port in found.ports[:2]] == ["images", "y"]
+    assert found.ports[0].shape == (symbol("batch"), 4)
+
+
+def test_a_damaged_entry_is_compiled_again(cache_folder: Path, compilations: list[str]) -> None:
+    cold = compile_graph(graph())
+    for path in cache_folder.glob("??/*.entry"):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        path.write_bytes(data)
+    compilations.clear()
+    assert compile_graph(graph()) == cold
+    assert "object" in compilations
+
+
+def test_equal_kernels_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    original = pipeline._kernel_object
+
+    def count(function: Function, *rest: object) -> bytes:
+        compiled.append(function.name)
+        return original(function, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pipeline, "_kernel_object", count)
+
+    def power(x: tn.AnyTensor) -> tn.AnyTensor:
+        return ((x @ x) @ x) @ x @ x
+
+    artifact = compile_graph(tn.trace(power, SymTensor.input(tn.f32, (64, 64))))
+    assert artifact.kernels >= 4
+    assert len(compiled) == len(set(compiled)) < artifact.kernels
+
+
+def test_the_kernels_of_another_program_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_graph(graph())
+    monkeypatch.setattr(pipeline, "compile_object", lambda text, target: text.encode())
+    first = compile_graph(graph(), options=CompileOptions(optimise=False))
+    *kernels, program = first.objects
+    assert b"teeny_program" in program
+    assert all(data[:4] == b"\x7fELF" for data in kernels)
+
+
+@pytest.mark.parametrize("stage", [stage.name for stage in STAGES])
+def test_every_stage_prints(stage: str) -> None:
+    text = emit(graph(), stage)
+    marks = {
+        "graph": "graph scores(",
+        "fxgraph": "fxgraph scores(",
+        "optimised": "fxgraph scores(",
+        "schedule": "schedule scores(n)",
+        "tile": "func @",
+        "llvm": "define i32 @teeny_program",
+        "asm": "teeny_program:",
+        "object": "program scores(n)",
+    }
+    assert marks[stage] in text
+
+
+def test_an_unknown_stage_lists_the_known() -> None:
+    with pytest.raises(CompileError, match="hint: stages are graph, fxgraph, optimised, schedule"):
+        emit(graph(), "ptx9")
+
+
+def test_debug_verifies_and_times_every_stage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TEENY_DEBUG", "1")
+    compile_graph(graph())
+    printed = capsys.readouterr().err
+    for stage in STAGES:
+        assert f"teeny: scores: {stage.name} " in printed
+
+
+def test_options_are_read_by_name() -> None:
+    assert CompileOptions.of(None) == CompileOptions(optimise=True)
+    assert CompileOptions.of({"optimise": "off"}) == CompileOptions(optimise=False)
+    with pytest.raises(ConfigError, match="no option optimise=maybe"):
+        CompileOptions.of({"optimise": "maybe"})
+
+
+def test_an_artifact_survives_writing() -> None:
+    artifact = compile_graph(graph())
+    n = symbol("n")
+    sizes = maximum(n // 3, minimum(7, n % 4)) * n * n - 2 * n + 64
+    artifact = replace(artifact, arena=sizes)
+    assert Artifact.from_bytes(artifact.to_bytes()) == artifact
+    artifact.verify()
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda d: d[:-1], lambda d: d + b"x", lambda d: b"", lambda d: b"\0" * 40]
+)
+def test_foreign_bytes_are_no_artifact(damage: object) -> None:
+    data = compile_graph(graph()).to_bytes()
+    with pytest.raises(CompileError, match="not a compiled program"):
+        Artifact.from_bytes(damage(data))  # type: ignore[operator]
