@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from teeny_core import DType, DTypeError, bool_, dtype, f32
+from teeny_core import DType, DTypeError, Tensor, bool_, dtype, f32
 from teeny_core.internal import settle
 
 from teeny_triton.errors import KernelError
@@ -172,7 +172,7 @@ def is_memory(value: Any) -> bool:
     """Whether an argument is an array or tensor, or a tuple with one in it."""
     if isinstance(value, tuple | list):
         return any(map(is_memory, value))
-    names = ("__array_interface__", "data_ptr", "__dlpack__", "storage")
+    names = ("__array_interface__", "data_ptr", "__dlpack__")
     return not isinstance(value, np.generic) and any(hasattr(value, name) for name in names)
 
 
@@ -188,7 +188,7 @@ def as_array(name: str, value: Any) -> Array:
     try:
         if isinstance(value, np.ndarray):
             array = value
-        elif hasattr(value, "storage") and hasattr(value, "place"):
+        elif isinstance(value, Tensor):
             settle()  # lazy tensors that read this one must see it as it is now
             array = value.storage.array()
         elif hasattr(value, "data_ptr"):

@@ -12,8 +12,8 @@ import numpy as np
 from teeny_core import config
 
 from teeny_triton.arguments import as_array, is_memory
+from teeny_triton.decorator import Grid, Kernel
 from teeny_triton.errors import KernelError
-from teeny_triton.kernel import Grid, Kernel
 
 WARM_UP_RUNS, TIMED_RUNS = 1, 3
 

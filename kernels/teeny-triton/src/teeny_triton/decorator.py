@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias, overload
 
 import numpy as np
 from teeny_core import DeviceError, DType, config
-from teeny_core.device import device as get_device
+from teeny_core import device as get_device
 
 from teeny_triton.arguments import Bound, bind
 from teeny_triton.errors import KernelError
