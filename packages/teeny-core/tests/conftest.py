@@ -9,9 +9,54 @@ import numpy as np
 import pytest
 import teeny_core as tn
 from teeny_core import nn
-from teeny_core.internal import evaluate_updates
+from teeny_core.internal import evaluate_updates, settle
 
 Array = np.ndarray[Any, Any]
+
+
+class ReferenceProgram(tn.Program):
+    """A graph evaluated by the reference of each operation; parameters change in place."""
+
+    def __init__(self, graph: tn.Graph, parameters: Mapping[str, tn.Tensor]) -> None:
+        self._graph = graph
+        self._parameters = parameters
+
+    @property
+    def graph(self) -> tn.Graph:
+        return self._graph
+
+    def __call__(self, *arrays: Any) -> Any:
+        settle()
+        buffers = {name: tensor.storage.buffer for name, tensor in self._parameters.items()}
+        values = {name: buffer.numpy() for name, buffer in buffers.items()}
+        outputs, updates = evaluate_updates(self._graph, arrays, values)
+        for name, value in updates.items():
+            buffers[name].write(value)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+class ReferenceDevice(tn.Device):
+    """The device that the tests of this package run on. It counts what it compiles."""
+
+    def __init__(self) -> None:
+        self.compiled = 0
+
+    @property
+    def name(self) -> str:
+        return "reference"
+
+    def compile(
+        self, graph: tn.Graph, parameters: Mapping[str, tn.Tensor], options: Any = None
+    ) -> tn.Program:
+        graph.verify()
+        self.compiled += 1
+        return ReferenceProgram(graph, parameters)
+
+    def allocate(self, shape: tuple[int, ...], dtype: tn.DType) -> tn.Buffer:
+        return tn.HostBuffer(np.zeros(shape, dtype.numpy))
+
+    def owns(self, buffer: tn.Buffer) -> bool:
+        return True
 
 
 def _inputs_like(*arrays: Array) -> list[tn.SymTensor]:
@@ -117,3 +162,9 @@ def check_against_torch() -> Callable[..., None]:
     """Compare outputs, gradients and updated buffers of a layer with those of PyTorch's."""
     pytest.importorskip("torch")
     return _check_against_torch
+
+
+@pytest.fixture
+def reference() -> ReferenceDevice:
+    """Return a device that evaluates graphs in NumPy."""
+    return ReferenceDevice()

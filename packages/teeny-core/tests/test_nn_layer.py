@@ -100,7 +100,10 @@ def test_scopes_name_the_nodes() -> None:
 
 def test_state_goes_from_model_to_model() -> None:
     one, two = Model(), Model()
-    assert any((a.numpy() != b.numpy()).any() for a, b in zip(one.parameters(), two.parameters()))
+    assert any(
+        (a.numpy() != b.numpy()).any()
+        for a, b in zip(one.parameters(), two.parameters(), strict=True)
+    )
     held = dict(two.named_parameters())
     report = two.load_state_dict(one.state_dict())
     assert not report

@@ -15,7 +15,7 @@ from teeny_core.device import Device, Program
 from teeny_core.device import device as get_device
 from teeny_core.dtype import dtype as to_dtype
 from teeny_core.dtype import f32, i64
-from teeny_core.errors import LoadError, TraceError
+from teeny_core.errors import GradientError, LoadError, TraceError
 from teeny_core.graph import Graph
 from teeny_core.nn import Layer
 from teeny_core.op import Array
@@ -189,6 +189,10 @@ class TrainStep:
         *features, target = inputs
         prediction = self._model(*features)
         loss = self._loss(prediction, target)
+        if loss.shape != ():
+            raise GradientError(
+                f"the loss is {loss.type}, no scalar", hint="reduce it: .mean() or .sum()"
+            )
         metrics = [metric(prediction, target) for metric in self._metrics.values()]
         found = gradients(loss, list(self._parameters.values()))
         by_name: dict[str, AnyTensor] = dict(zip(self._parameters, found, strict=True))
