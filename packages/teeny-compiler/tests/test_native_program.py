@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from teeny_compiler.codegen.cpu.pool import emit_pool
+from teeny_compiler.pool import emit_pool
 from teeny_compiler.codegen.cpu.program import Kernel, arena_bytes, emit_program
 from teeny_compiler.codegen.llvm import compile_object, jit
 from teeny_compiler.schedule.plan import Buffer, BufferRef, Schedule, Step

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from teeny_core import CompileError, Dim, DType, Graph, Shape, dtype, substitute, symbol
 from teeny_core.shape import Atom, Expr, FloorDiv, Max, Min, Mod, Symbol
 
-from teeny_compiler.schedule.plan import BufferKind, Schedule
+if TYPE_CHECKING:  # a warm start has no use for the scheduler
+    from teeny_compiler.schedule.plan import BufferKind, Schedule
 
 PREFIX_BYTES = 8
 

@@ -19,7 +19,6 @@ from functools import cache
 from importlib import metadata, util
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from teeny_core import ConfigError, config
 
 MAGIC = b"teeny-1\n"
@@ -122,6 +121,8 @@ class Cache:
 
     def _evict(self) -> None:
         """Remove the least recently used entries, in one process at a time."""
+        from filelock import FileLock, Timeout
+
         try:
             with FileLock(self.folder / "evict.lock", timeout=0):
                 self._remove_stale()

@@ -7,7 +7,6 @@ from teeny_compiler.cache import CacheInfo as CacheInfo
 from teeny_compiler.cache import compiler_key as compiler_key
 from teeny_compiler.cache import default_cache as default_cache
 from teeny_compiler.cache import digest as digest
-from teeny_compiler.codegen.cpu.pool import emit_pool as emit_pool
 from teeny_compiler.codegen.llvm import Library as Library
 from teeny_compiler.codegen.llvm import compile_object as compile_object
 from teeny_compiler.codegen.llvm import target_machine as target_machine
@@ -15,4 +14,5 @@ from teeny_compiler.pipeline import CompileOptions as CompileOptions
 from teeny_compiler.pipeline import compile_function as compile_function
 from teeny_compiler.pipeline import compile_graph as compile_graph
 from teeny_compiler.pipeline import emit as emit
+from teeny_compiler.pool import emit_pool as emit_pool
 from teeny_compiler.target import host_target as host_target

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teeny_core import CompileError, ConfigError, Graph, config
 from teeny_triton.ir import Function
@@ -25,6 +25,10 @@ from teeny_compiler.cache import compiler_key, default_cache, digest
 from teeny_compiler.codegen.llvm import assembly, compile_object
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.target import host_target
+
+if TYPE_CHECKING:
+    from teeny_compiler.codegen.cpu.program import Kernel
+    from teeny_compiler.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,8 @@ class Context:
 class Modules:
     """LLVM IR: a module for each distinct kernel, by its symbol, and that of the program."""
 
-    schedule: Any  # a Schedule, whose module a warm start does not import
-    kernels: Mapping[Function, Any]
+    schedule: Schedule
+    kernels: Mapping[Function, Kernel]
     functions: Mapping[str, Function]
     program: str
 
@@ -109,17 +113,17 @@ def _optimised(graph: FXGraph, context: Context) -> FXGraph:
     return optimise(graph)
 
 
-def _schedule(graph: FXGraph, context: Context) -> Any:
+def _schedule(graph: FXGraph, context: Context) -> Schedule:
     from teeny_compiler.schedule import make_schedule
 
     return make_schedule(graph, context.target)
 
 
-def _tiles(schedule: Any, context: Context) -> str:
+def _tiles(schedule: Schedule, context: Context) -> str:
     return "\n".join(str(function) for function in schedule.functions)
 
 
-def _modules(schedule: Any, context: Context) -> Modules:
+def _modules(schedule: Schedule, context: Context) -> Modules:
     from teeny_compiler.codegen.cpu import scratch_bytes
     from teeny_compiler.codegen.cpu.program import Kernel, emit_program
 
