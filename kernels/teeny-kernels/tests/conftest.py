@@ -1,5 +1,4 @@
 import pytest
-
 from teeny_triton import Target
 
 

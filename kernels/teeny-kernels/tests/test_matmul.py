@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-
 from teeny_core import bf16, f16, f32, f64, i32, symbol
 from teeny_kernels.templates.matmul import TEMPLATE
 from teeny_kernels.testing import contiguous, operand, run
@@ -58,9 +57,13 @@ def test_dtypes(wide: Target, dtype):
         a = random((9, 20) if ta else (20, 9), dtype)
         b = random((21, 9) if tb else (9, 21), dtype, 1)
         multiply(wide, a, b, ta, tb, dtype=dtype)
-    assert TEMPLATE.plan(
-        Request("matmul", attrs(), (contiguous((2, 2), i32),) * 2, contiguous((2, 2), i32)), wide
-    ) is None
+    assert (
+        TEMPLATE.plan(
+            Request("matmul", attrs(), (contiguous((2, 2), i32),) * 2, contiguous((2, 2), i32)),
+            wide,
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5])

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from teeny_core import Dim, DType, i64
-
-from teeny_triton import Facts, Tile, specialise
-from teeny_triton.frontend import KernelFunction
+from teeny_triton import Facts, Kernel, Tile, specialise
 from teeny_triton.ir import Function, Pointer
 from teeny_triton.launch import BufferArg, Epilogue, Launch, Operand, ScalarArg
 
@@ -54,32 +52,53 @@ def output_buffer(output: Operand, epilogue: Epilogue | None) -> Buffer:
     return buffer("output", 0, epilogue.dtype if epilogue else output.dtype)
 
 
+@dataclass(frozen=True)
+class Hook:
+    """What a kernel calls on a block of results before it stores it, and the arguments that takes.
+
+    Made of an `Epilogue`, alone or with work of the template's own before it.
+    """
+
+    apply: Callable[[Tile, Sequence[Tile], Tile | None, Sequence[Tile]], Tile]
+    arguments: tuple[Argument, ...] = ()
+    kinds: tuple[DType | Pointer, ...] = ()
+    key: str = ""
+
+    @classmethod
+    def of(cls, epilogue: Epilogue | None) -> Hook:
+        """Return an epilogue as a hook."""
+        if epilogue is None:
+            return cls(identity)
+        pointers = (Pointer(operand.dtype) for operand in epilogue.operands)
+        kinds = (*pointers, *(scalar.dtype for scalar in epilogue.scalars))
+        return cls(epilogue.apply, epilogue.arguments, kinds, epilogue.key)
+
+
 def identity(tile: Tile, index: Sequence[Tile], mask: Tile | None, extra: Sequence[Tile]) -> Tile:
     """Store results as they are: the epilogue of a request that has none."""
     return tile
 
 
 def launch(
-    kernel: KernelFunction,
+    kernel: Kernel,
     grid: Sequence[Dim],
     buffers: Mapping[str, Buffer],
     *,
     sizes: Mapping[str, Dim] | None = None,
     constants: Mapping[str, Any] | None = None,
-    epilogue: Epilogue | None | bool = False,
+    hook: Hook | None = None,
     work: Work = Work(),
 ) -> Launch:
     """Return a launch of `kernel`, specialised.
 
     Args:
-        kernel: takes the buffers, the sizes and the constants by name. With an epilogue it takes
-            a last parameter `extra`, a tuple, and a constant `EPILOGUE`.
+        kernel: takes the buffers, the sizes and the constants by name.
         grid: one to three extents.
         buffers: pointer arguments by name.
         sizes: integers by name: constants where they are numbers, i64 parameters where not.
         constants: Python values by name; their `repr` tells them apart.
-        epilogue: an epilogue, None for a kernel that takes one but gets none, False for a kernel
-            that takes none.
+        hook: for a kernel that has one; it takes a last parameter `extra`, a tuple, and a constant
+            `EPILOGUE`.
         work: the cost of the whole launch.
     """
     arguments: dict[str, Argument] = {name: b.argument for name, b in buffers.items()}
@@ -91,21 +110,12 @@ def launch(
         else:
             signature[name] = i64
             arguments[name] = ScalarArg(size, i64)
-    extra: tuple[Argument, ...] = ()
-    if epilogue is not False:
-        extra = epilogue.arguments if isinstance(epilogue, Epilogue) else ()
-        signature["extra"] = _kinds(epilogue) if isinstance(epilogue, Epilogue) else ()
-        known["EPILOGUE"] = epilogue.apply if isinstance(epilogue, Epilogue) else identity
-    key = epilogue.key if isinstance(epilogue, Epilogue) else ""
-    function = _specialised(kernel, signature, known, key)
+    if hook is not None:
+        signature["extra"], known["EPILOGUE"] = hook.kinds, hook.apply
+    function = _specialised(kernel, signature, known, hook.key if hook else "")
     names = [name for name in kernel.signature.parameters if name in arguments]
-    ordered = (*(arguments[name] for name in names), *extra)
+    ordered = (*(arguments[name] for name in names), *(hook.arguments if hook else ()))
     return Launch(function, tuple(grid), ordered, work.flops, work.bytes)
-
-
-def _kinds(epilogue: Epilogue) -> tuple[Any, ...]:
-    pointers = (Pointer(operand.dtype) for operand in epilogue.operands)
-    return (*pointers, *(scalar.dtype for scalar in epilogue.scalars))
 
 
 _functions: OrderedDict[str, Function] = OrderedDict()
@@ -113,7 +123,7 @@ _MOST_FUNCTIONS = 1024
 
 
 def _specialised(
-    kernel: KernelFunction, signature: Mapping[str, Any], known: Mapping[str, Any], key: str
+    kernel: Kernel, signature: Mapping[str, Any], known: Mapping[str, Any], key: str
 ) -> Function:
     plain = {name: value for name, value in known.items() if name != "EPILOGUE"}
     types = {name: str(kind) for name, kind in signature.items()}
@@ -121,10 +131,18 @@ def _specialised(
                  sorted(plain.items()), key))  # fmt: skip
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     if digest not in _functions:
-        facts = {name: Facts(noalias=False) for name in ("c", "y") if name in signature}
+        facts = _facts(signature)
         name = f"{kernel.__name__}_{digest}"
         _functions[digest] = specialise(kernel, signature, known, facts, name=name)
         while len(_functions) > _MOST_FUNCTIONS:
             _functions.popitem(last=False)
     _functions.move_to_end(digest)
     return _functions[digest]
+
+
+def _facts(signature: Mapping[str, Any]) -> dict[str, Facts]:
+    """The output may be one of an epilogue's operands, in place."""
+    extra = signature.get("extra", ())
+    names = [f"extra_{i}" for i, kind in enumerate(extra) if isinstance(kind, Pointer)]
+    names += [name for name in ("c", "y") if name in signature and names]
+    return dict.fromkeys(names, Facts(noalias=False))

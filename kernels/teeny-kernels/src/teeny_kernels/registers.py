@@ -14,8 +14,6 @@ from functools import cache
 
 from teeny_core import Dim, DType
 
-from teeny_triton import Target
-
 LATENCY = 4.0
 PORTS = 2.0
 SPARE = 1

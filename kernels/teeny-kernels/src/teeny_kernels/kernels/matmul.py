@@ -10,7 +10,6 @@ multiplication", ACM TOMS 34(3), 2008; there A is packed, here it is B that most
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -152,9 +151,7 @@ def pack_rows(a: Ptr[T], packed: Ptr[P], rows: i64, depth: i64, a_depth: i64, t:
             value = tl.load(a + row + at + k * a_depth)
             tl.store(packed + row * depth + k * height + at, value)
 
-    if len(t.heights) == 1:
-        pack(t.heights[0])
-    elif row + t.heights[0] <= rows:
+    if len(t.heights) == 1 or row + t.heights[0] <= rows:
         pack(t.heights[0])
     else:
         pack(t.heights[1])
@@ -213,7 +210,12 @@ def matmul(
 
         def finish(acc: Tile, row: Tile) -> None:
             """Store a block of results."""
-            index = (*unravel(outer, t.outer), *unravel(inner, t.inner), row, panel * t.width + lane)
+            index = (
+                *unravel(outer, t.outer),
+                *unravel(inner, t.inner),
+                row,
+                panel * t.width + lane,
+            )
             value = EPILOGUE(acc, index, mask, extra)
             tl.store(result + row * c_row + panel * t.width + lane, value, mask)
 

@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from teeny_core import Dim, DType, Shape, ceildiv, f32, f64, numel
+from teeny_triton import Target
+from teeny_triton.launch import Epilogue, Launch, Operand, Plan, Request, Temp
 
 from teeny_kernels import registers
 from teeny_kernels.kernels import matmul as kernels
 from teeny_kernels.kernels.gemv import matvec
 from teeny_kernels.kernels.matmul import Tiling
-from teeny_kernels.launching import Buffer, Work, buffer, launch, operand_buffer, output_buffer
-from teeny_triton import Target
-from teeny_triton.launch import Epilogue, Launch, Operand, Plan, Request, Temp
+from teeny_kernels.launching import (
+    Buffer,
+    Hook,
+    Work,
+    buffer,
+    launch,
+    operand_buffer,
+    output_buffer,
+)
 
 FEW_ROWS = 4
 """Up to so many rows, a product with rows of B along the depth reads B once, in place."""
@@ -156,7 +164,7 @@ def plan_product(product: Product, target: Target) -> Plan:
         {"a": a, "b": b, "c": c},
         sizes=sizes,
         constants={"t": tiling},
-        epilogue=product.epilogue,
+        hook=Hook.of(product.epilogue),
         work=product.work,
     )
     return Plan((*launches, main), tuple(temps))
@@ -215,7 +223,7 @@ def _by_rows(product: Product, target: Target) -> Launch:
         },
         sizes={k: v for k, v in product.sizes.items() if k not in ("a_depth", "b_depth")},
         constants=constants,
-        epilogue=product.epilogue,
+        hook=Hook.of(product.epilogue),
         work=product.work,
     )
 
@@ -300,9 +308,7 @@ def _run(product: Product, block: registers.Block, width: int, source: str) -> i
     return -(-blocks // wanted) * block.height
 
 
-def _pack(
-    product: Product, t: Tiling, b: Buffer, packed: Buffer, grid: tuple[Dim, ...]
-) -> Launch:
+def _pack(product: Product, t: Tiling, b: Buffer, packed: Buffer, grid: tuple[Dim, ...]) -> Launch:
     names = ("columns", "depth", "b_depth", "b_column", "b_inner", "b_outer")
     moved = 2 * product.depth * product.columns * product.items * product.b.dtype.itemsize
     return launch(

@@ -1,0 +1,193 @@
+"""Convolution with the filters in the lanes, and the pixels of the input broadcast.
+
+A block of results is some pixels (rows by columns) by a panel of filters. For each tap one row of the
+packed panel meets the numbers that the pixels see there. The block is transposed in registers
+before it is stored, as the output has its columns, not its filters, side by side. That suits many
+filters, long sums and any stride.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import teeny_triton.language as tl
+from teeny_core import DType
+from teeny_kernels.kernels.correlation import Correlation, Slab, clipped, copy_slab
+from teeny_triton import Ptr, TypeVar, constexpr, kernel
+
+T = TypeVar("T")
+P = TypeVar("P")
+D = TypeVar("D")
+
+
+@dataclass(frozen=True)
+class Channels:
+    """How a correlation is cut.
+
+    Attributes:
+        of: the correlation.
+        accumulator: type of the sums, and of the packed filters.
+        lanes: elements of a register.
+        vectors: registers in a row of a panel of filters.
+        rows, columns: pixels of a block.
+        run: rows of a program, a multiple of those of a block.
+        panels: panels of filters of a program.
+        slab: padded copy of the input that a program makes, None to read it in place.
+        pool: whether the largest of each 2 x 2 square is stored, not the squares.
+    """
+
+    of: Correlation
+    accumulator: DType
+    lanes: int
+    vectors: int
+    rows: int
+    columns: int
+    run: int
+    panels: int
+    slab: Slab | None
+    pool: bool = False
+
+    @property
+    def width(self) -> int:
+        """Filters of a panel."""
+        return self.vectors * self.lanes
+
+    @property
+    def all_panels(self) -> int:
+        """Panels of a group."""
+        return -(-self.of.filters // self.width)
+
+
+@kernel
+def pack_filters(w: Ptr[T], packed: Ptr[P], t: Channels) -> None:
+    """Copy filters to panels [group][panel][i][j][channel][width], zeros in missing filters.
+
+    Grid: panels, groups.
+    """
+    of = t.of
+    panel, group = tl.program_id(0), tl.program_id(1)
+    size = of.taps * t.width
+    to = packed + (group * t.all_panels + panel) * size
+    source = w + group * of.w[0] + of.w_start + panel * t.width * of.w[1]
+    taps = of.kernel[0] * of.kernel[1]
+    step = tl.arange(0, t.lanes)[:, None]
+    flat = of.w[2] == taps and of.w[4] == 1 and of.w[3] == of.kernel[1]
+
+    def pack(valid: Any) -> None:
+        for start in tl.static_range(0, t.width, t.lanes):
+            filter = start + tl.arange(0, t.lanes)[None, :]
+            inside = None if valid is None else filter < valid
+            if flat:
+                # The numbers of a filter lie in a row: read rows, and turn squares round.
+                for first in range(0, of.taps, t.lanes):
+                    k = first + step
+                    mask = k < of.taps if inside is None else (k < of.taps) & inside
+                    value = tl.load(source + filter * of.w[1] + k, mask)
+                    place = (k % taps * of.channels + k // taps) * t.width + filter
+                    tl.store(to + place, value, k < of.taps)
+            else:
+                for i in range(of.kernel[0]):
+                    for j in range(of.kernel[1]):
+                        for first in range(0, of.channels, t.lanes):
+                            c = first + step
+                            at = filter * of.w[1] + c * of.w[2] + i * of.w[3] + j * of.w[4]
+                            mask = c < of.channels
+                            value = tl.load(source + at, mask if inside is None else mask & inside)
+                            tap = (i * of.kernel[1] + j) * of.channels
+                            tl.store(to + (tap + c) * t.width + filter, value, mask)
+
+    rest = of.filters % t.width
+    if rest == 0 or panel < of.filters // t.width:
+        pack(None)
+    else:
+        pack(rest)
+
+
+@kernel
+def conv_channels(
+    x: Ptr[T], w: Ptr[P], y: Ptr[D], extra: tuple[Any, ...], t: Channels, EPILOGUE: constexpr
+) -> None:
+    """Compute a correlation with packed filters. Grid: parts of an image, images, groups.
+
+    Parts are runs of rows for each run of panels.
+    """
+    of = t.of
+    image, group = tl.program_id(1), tl.program_id(2)
+    runs = tl.cdiv(of.rows, t.run)
+    first = tl.program_id(0) % runs * t.run
+    first_panel = tl.program_id(0) // runs * t.panels
+    last = min(first + t.run, of.rows)
+    source = x + image * of.x[0] + group * of.x[1]
+    result = y + image * of.y[0] + group * of.y[1] + of.y_start
+    if t.slab is None:
+        at, plane, pitch, beside = source - of.left * of.x[4] - of.top * of.x[3], *of.x[2:]
+    else:
+        slab = tl.scratch(of.channels * t.slab.plane, t.accumulator)
+        top = first * of.stride[0] - of.top
+        copy_slab(slab, source, top, t.slab, of, t.accumulator)
+        at, plane = slab - first * of.stride[0] * t.slab.pitch, t.slab.plane
+        pitch, beside = t.slab.pitch, 1
+
+    def block(panel: Any, vectors: int, valid: Any, row: Any, nr: int, column: Any) -> None:
+        """Compute rows [row, row + nr) of a run of columns for a panel of filters."""
+        width = vectors * t.lanes
+        below = row + tl.arange(0, nr)[:, None, None]
+        across = column + tl.arange(0, t.columns)[None, :, None]
+        lane = tl.arange(0, width)[None, None, :]
+        left = at + below * of.stride[0] * pitch + across * of.stride[1] * beside
+        right = w + (group * t.all_panels + panel) * (of.taps * t.width) + lane
+        acc = tl.zeros((nr, t.columns, width), t.accumulator)
+        low, high = clipped(row, nr, of)
+        for i in range(low, high):
+            for j in range(of.kernel[1]):
+                seen = left + i * of.dilation[0] * pitch + j * of.dilation[1] * beside
+                tap = right + (i * of.kernel[1] + j) * of.channels * t.width
+                for c in range(of.channels):
+                    weight = tl.load(tap + c * t.width)
+                    value = tl.load(seen + c * plane).to(t.accumulator)
+                    acc = tl.fma(value, weight, acc)
+        if t.pool:
+            pairs = acc.reshape(nr // 2, 2, t.columns // 2, 2, width)
+            finish(pairs.max(3).max(1), panel, valid, row // 2, column // 2, of.columns // 2)
+        else:
+            finish(acc, panel, valid, row, column, of.columns)
+
+    def finish(acc: Any, panel: Any, valid: Any, row: Any, column: Any, columns: int) -> None:
+        """Turn a block of results round and store it."""
+        value = acc.permute(2, 0, 1)
+        width, nr, nc = value.shape
+        lane = tl.arange(0, width)[:, None, None]
+        filter = panel * t.width + lane
+        below = row + tl.arange(0, nr)[None, :, None]
+        across = column + tl.arange(0, nc)[None, None, :]
+        mask = None if columns % nc == 0 else across < columns
+        if valid is not None:
+            mask = lane < valid if mask is None else (lane < valid) & mask
+        index = (
+            image,
+            group * of.filters + filter,
+            of.origin[0] + below * of.step[0],
+            of.origin[1] + across * of.step[1],
+        )
+        place = result + filter * of.y[2] + below * of.y[3] + across * of.y[4]
+        tl.store(place, EPILOGUE(value, index, mask, extra), mask)
+
+    def by_columns(panel: Any, vectors: int, valid: Any, row: Any, nr: int) -> None:
+        for column in range(0, of.columns, t.columns):
+            block(panel, vectors, valid, row, nr, column)
+
+    def by_rows(panel: Any, vectors: int, valid: Any) -> None:
+        whole = (last - first) // t.rows
+        for k in range(whole):
+            by_columns(panel, vectors, valid, first + k * t.rows, t.rows)
+        if of.rows % t.rows != 0:
+            if last - first > whole * t.rows:
+                by_columns(panel, vectors, valid, first + whole * t.rows, of.rows % t.rows)
+
+    full, rest = of.filters // t.width, of.filters % t.width
+    for panel in range(first_panel, min(first_panel + t.panels, full)):
+        by_rows(panel, t.vectors, None)
+    if rest != 0:
+        if first_panel + t.panels > full:
+            by_rows(full, tl.cdiv(rest, t.lanes), rest if rest % t.lanes != 0 else None)

@@ -1,0 +1,122 @@
+"""Convolution with the columns of the output in the lanes and the filters read in place.
+
+A block of results is some filters by some rows by some registers of columns. For each tap, rows of
+the input are read where the tap sees them, and each filter's number is broadcast. That suits few
+filters and windows of few channels, and needs no copy of the filters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import teeny_triton.language as tl
+from teeny_core import DType
+from teeny_kernels.kernels.correlation import Correlation, Slab, clipped, copy_slab
+from teeny_triton import Ptr, TypeVar, constexpr, kernel
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How a correlation is cut: it must have a stride of 1 along x.
+
+    Attributes:
+        of: the correlation.
+        accumulator: type of the sums.
+        lanes: elements of a register.
+        filters, rows: of a block.
+        vectors: registers that hold a run of columns.
+        run: rows of a program, a multiple of those of a block.
+        slab: padded copy of the input that a program makes, None to read it in place.
+        pool: whether the largest of each 2 x 2 square is stored, not the squares.
+    """
+
+    of: Correlation
+    accumulator: DType
+    lanes: int
+    filters: int
+    rows: int
+    vectors: int
+    run: int
+    slab: Slab | None
+    pool: bool = False
+
+
+@kernel
+def conv_rows(
+    x: Ptr[T], w: Ptr[T], y: Ptr[D], extra: tuple[Any, ...], t: Rows, EPILOGUE: constexpr
+) -> None:
+    """Compute a correlation. Grid: runs of rows, images, groups."""
+    of = t.of
+    image, group = tl.program_id(1), tl.program_id(2)
+    first = tl.program_id(0) * t.run
+    last = min(first + t.run, of.rows)
+    width = t.vectors * t.lanes
+    source = x + image * of.x[0] + group * of.x[1]
+    filters = w + group * of.w[0] + of.w_start
+    result = y + image * of.y[0] + group * of.y[1] + of.y_start
+    if t.slab is None:
+        at, plane, pitch = source - of.left - of.top * of.x[3], of.x[2], of.x[3]
+    else:
+        slab = tl.scratch(of.channels * t.slab.plane, t.accumulator)
+        top = first * of.stride[0] - of.top
+        copy_slab(slab, source, top, t.slab, of, t.accumulator)
+        at, plane, pitch = slab - first * of.stride[0] * t.slab.pitch, t.slab.plane, t.slab.pitch
+
+    def block(f: Any, nf: int, row: Any, nr: int, column: Any) -> None:
+        """Compute filters [f, f + nf) and rows [row, row + nr) of a run of columns."""
+        filter = f + tl.arange(0, nf)[:, None, None]
+        below = row + tl.arange(0, nr)[None, :, None]
+        lane = column + tl.arange(0, width)[None, None, :]
+        inside = None if t.slab is not None or of.columns % width == 0 else lane < of.columns
+        left = at + below * of.stride[0] * pitch + lane
+        right = filters + filter * of.w[1]
+        acc = tl.zeros((nf, nr, width), t.accumulator)
+        low, high = clipped(row, nr, of)
+        for i in range(low, high):
+            for j in range(of.kernel[1]):
+                seen = left + i * of.dilation[0] * pitch + j * of.dilation[1]
+                tap = right + i * of.w[3] + j * of.w[4]
+                for c in range(of.channels):
+                    value = tl.load(seen + c * plane, inside).to(t.accumulator)
+                    weight = tl.load(tap + c * of.w[2]).to(t.accumulator)
+                    acc = tl.fma(value, weight, acc)
+        if t.pool:
+            rows = acc.reshape(nf, nr // 2, 2, width).max(2)
+            pooled = rows.reshape(nf, nr // 2, width // 2, 2).max(3)
+            half = column // 2 + tl.arange(0, width // 2)[None, None, :]
+            finish(pooled, filter, row // 2 + tl.arange(0, nr // 2)[None, :, None], half, 2)
+        else:
+            finish(acc, filter, below, lane, 1)
+
+    def finish(value: Any, filter: Any, row: Any, column: Any, scale: int) -> None:
+        """Store a block of results."""
+        mask = None if of.columns % width == 0 else column < of.columns // scale
+        index = (
+            image,
+            group * of.filters + filter,
+            of.origin[0] + row * of.step[0],
+            of.origin[1] + column * of.step[1],
+        )
+        place = result + filter * of.y[2] + row * of.y[3] + column * of.y[4]
+        tl.store(place, EPILOGUE(value, index, mask, extra), mask)
+
+    def by_columns(f: Any, nf: int, row: Any, nr: int) -> None:
+        for column in range(0, of.columns, width):
+            block(f, nf, row, nr, column)
+
+    def by_rows(f: Any, nf: int) -> None:
+        whole = (last - first) // t.rows
+        for k in range(whole):
+            by_columns(f, nf, first + k * t.rows, t.rows)
+        if of.rows % t.rows != 0:
+            if last - first > whole * t.rows:
+                by_columns(f, nf, first + whole * t.rows, of.rows % t.rows)
+
+    for k in range(of.filters // t.filters):
+        by_rows(k * t.filters, t.filters)
+    if of.filters % t.filters != 0:
+        by_rows(of.filters // t.filters * t.filters, of.filters % t.filters)
