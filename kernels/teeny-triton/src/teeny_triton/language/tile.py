@@ -209,6 +209,12 @@ class Tile:
             hint="use tl.where, `if` inside a @kernel, or tl.if_",
         )
 
+    def __index__(self) -> int:
+        raise KernelError(
+            f"{self.type} is known only when the kernel runs, so Python cannot count with it",
+            hint="declare the parameter as tl.constexpr, or loop by `for` inside a @kernel",
+        )
+
     def __iter__(self) -> Iterator[Any]:
         raise KernelError(f"{self.type} cannot be unpacked", hint="tl.split halves the last axis")
 
@@ -219,8 +225,8 @@ class Tile:
 Operand: TypeAlias = Tile | Value | Scalar
 """What the functions of the language take for a value."""
 
-DTypeLike: TypeAlias = DType | type[Any] | str
-"""An element type: a dtype, or its name."""
+DTypeLike: TypeAlias = DType | Pointer | type[Any] | str
+"""An element type: a dtype, or its name; an address is refused."""
 
 
 def raw(x: Operand) -> Raw:
@@ -245,7 +251,14 @@ def tile(x: Operand) -> Tile:
 
 
 def as_dtype(dtype: DTypeLike) -> DType:
-    """Coerce to a dtype; Python's `int`, `float` and `bool` are refused as ambiguous."""
+    """Coerce to a dtype.
+
+    Raises:
+        KernelError: for the type of an address.
+        DTypeError: for anything else that names no dtype.
+    """
+    if isinstance(dtype, Pointer):
+        raise KernelError(f"{dtype} is an address, not an element type")
     return teeny_core.dtype(dtype)
 
 
