@@ -7,7 +7,7 @@ weights and nothing of the process that made it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -168,7 +168,12 @@ class Artifact:
 # --- dimensions as JSON: an int, or [[coefficient, [[atom, power], ...]], ...] --------------------
 
 Plain: TypeAlias = Any
-BINARY = {"floordiv": FloorDiv, "mod": Mod, "max": Max, "min": Min}
+BINARY: Mapping[str, type[FloorDiv | Mod | Max | Min]] = {
+    "floordiv": FloorDiv,
+    "mod": Mod,
+    "max": Max,
+    "min": Min,
+}
 NAMES = {kind: name for name, kind in BINARY.items()}
 
 
@@ -195,5 +200,4 @@ def _atom(plain: Plain) -> Atom:
     if isinstance(plain, str):
         return Symbol(plain)
     name, left, right = plain
-    kind: type[FloorDiv | Mod | Max | Min] = BINARY[name]
-    return kind(_dim(left), _dim(right))
+    return BINARY[name](_dim(left), _dim(right))
