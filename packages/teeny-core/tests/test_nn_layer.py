@@ -275,3 +275,17 @@ def test_inputs_that_do_not_fit(
         tn.trace(layer, tn.SymTensor.input(tn.f32, shape))
     assert message in str(caught.value)
     assert "\nhint: " in str(caught.value)
+
+
+def test_conversion_to_another_type() -> None:
+    layer = nn.Linear(2, 2, bias=False)
+    model = nn.Sequential(layer, nn.BatchNorm2d(3), layer, nn.Embedding(2, 2))
+    buffer = nn.Buffer([1.0], persistent=False)
+    model[1].extra = buffer
+    assert model.to("bf16") is model
+    types = {name: value.dtype.name for name, value in model.state_dict().items()}
+    assert types.pop("1.num_batches_tracked") == "i64"
+    assert set(types.values()) == {"bf16"}
+    assert model[0].weight is model[2].weight
+    assert model[1].extra is not buffer
+    assert "1.extra" not in types

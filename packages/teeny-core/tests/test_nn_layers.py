@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import teeny_core as tn
 from teeny_core import nn
 
 Array = np.ndarray[Any, Any]
@@ -177,3 +178,48 @@ def test_layer(name: str, train: bool, check_against_torch: Callable[..., None])
         for parameter in theirs.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     check_against_torch(make(), theirs, *inputs(np.random.default_rng(0)), train=train)
+
+
+def directional(layer: nn.Layer[..., Any], arrays: list[Array], train: bool) -> tuple[float, float]:
+    """Return the slope of a random sum of outputs along a random direction: exact, and measured."""
+    rng = np.random.default_rng(2)
+    named = dict(layer.named_parameters())
+    handles = [tn.SymTensor.input(tn.dtype(array.dtype), array.shape) for array in arrays]
+
+    def total(*inputs: tn.AnyTensor) -> tuple[tn.AnyTensor, ...]:
+        result = layer(*inputs)
+        output = result[0] if isinstance(result, tuple) else result
+        seed = np.random.default_rng(1).standard_normal(output.shape)
+        value = (output * seed).sum()
+        floats = [x for x in inputs if x.dtype.is_float]
+        return value, *tn.gradients(value, [*named.values(), *floats])
+
+    tensors = dict(layer.named_tensors())
+    graph = tn.trace(total, *handles, train=train, parameters=tensors)
+    start = {name: tensor.numpy() for name, tensor in graph.bindings.items()}
+    points = [*(start[name] for name in named), *(a for a in arrays if a.dtype.kind == "f")]
+    direction = [rng.standard_normal(point.shape) for point in points]
+
+    def evaluate(distance: float) -> tuple[Array, ...]:
+        moved = [p + distance * d for p, d in zip(points, direction, strict=True)]
+        parameters = {**start, **dict(zip(named, moved, strict=False))}
+        rest = iter(moved[len(named) :])
+        inputs = [next(rest) if a.dtype.kind == "f" else a for a in arrays]
+        return tn.evaluate(graph, inputs, parameters)
+
+    found = evaluate(0.0)[1:]
+    exact = sum(float((g * d).sum()) for g, d in zip(found, direction, strict=True))
+    step = 1e-5
+    measured = (float(evaluate(step)[0]) - float(evaluate(-step)[0])) / (2 * step)
+    return exact, measured
+
+
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("name", [name for name in CASES if name != "Embedding with padding"])
+def test_gradients_are_slopes(name: str, train: bool) -> None:
+    tn.manual_seed(0)
+    make, _, inputs = CASES[name]
+    arrays = inputs(np.random.default_rng(0))
+    wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in arrays]
+    exact, measured = directional(make().to("f64"), wide, train)
+    assert exact == pytest.approx(measured, rel=1e-6, abs=1e-6)

@@ -9,6 +9,7 @@ import numpy as np
 
 from teeny_core import shape as shapes
 from teeny_core.context import is_training
+from teeny_core.dtype import DTypeLike
 from teeny_core.dtype import dtype as to_dtype
 from teeny_core.errors import LoadError, OpError
 from teeny_core.name_scope import name_scope
@@ -133,6 +134,19 @@ class Layer(Generic[I, O]):
         for _, child in self.children():
             child.apply(function)
         function(self)
+        return self
+
+    def to(self, dtype: DTypeLike) -> Self:
+        """Convert the floats of this layer and all below it to another type; return the layer.
+
+        They become new parameters and buffers, which training steps made before do not know.
+        """
+        converted: dict[int, Parameter | Buffer] = {}
+        for _, layer in self.named_layers():
+            for name, value in list(vars(layer).items()):
+                if isinstance(value, Parameter | Buffer) and value.dtype.is_float:
+                    new = converted.setdefault(id(value), value.converted(dtype))
+                    setattr(layer, name, new)
         return self
 
     # --- state --------------------------------------------------------------

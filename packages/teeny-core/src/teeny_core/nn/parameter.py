@@ -19,6 +19,10 @@ class Parameter(Tensor):
         """Make a parameter of the values of `data`, which are copied."""
         super().__init__(_values(data), dtype)
 
+    def converted(self, dtype: DTypeLike) -> Parameter:
+        """Return a new parameter with the values in another type."""
+        return Parameter(self, dtype)
+
 
 class Buffer(Tensor):
     """A tensor that belongs to a layer and is no weight, such as running statistics."""
@@ -37,6 +41,10 @@ class Buffer(Tensor):
         """
         super().__init__(_values(data), dtype)
         self.persistent = persistent
+
+    def converted(self, dtype: DTypeLike) -> Buffer:
+        """Return a new buffer with the values in another type."""
+        return Buffer(self, dtype, persistent=self.persistent)
 
 
 def _values(data: Any) -> Any:
