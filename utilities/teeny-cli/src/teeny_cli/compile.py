@@ -49,7 +49,7 @@ def compile_model(
 
     if out is not None:
         require_writable(out)
-    text = find(model, inputs or []).program(device).emit(emit)
+    text = find(model, inputs or []).emit(emit, device)
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
     else:

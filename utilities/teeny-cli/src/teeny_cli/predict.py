@@ -33,11 +33,11 @@ def predict(
     Ink may be dark on light or light on dark. A picture that is not 28 x 28 is
     cropped to the digit and scaled as MNIST's were.
     """
-    from teeny_vision.mnist import Classifier, read_digit
+    from teeny_vision.mnist import Classifier, load_model, read_digit
 
-    classifier = Classifier.load(model, device)
+    trained = load_model(model)
     digits = [read_digit(image) for image in images]
-    predictions = classifier(digits)
+    predictions = Classifier(trained, device)(digits)
     if as_json:
         _print_json(images, predictions)
         return

@@ -15,8 +15,9 @@ import teeny_core as tn
 from teeny_core import ConfigError
 from teeny_vision import mnist
 
+GRAPH = "graph"
 IMAGES = "f32[n, 1, 28, 28]"  # what the models for MNIST take
-TYPE = re.compile(r"(?P<dtype>\w+)\s*\[(?P<shape>[\w\s,]*)\]")
+TYPE = re.compile(r"(?P<dtype>\w+)\s*\[(?P<shape>\s*(\w+\s*(,\s*\w+\s*)*)?)\]")
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,12 @@ class Source:
     function: Callable[..., Any]
     inputs: tuple[str, ...]
 
-    def program(self, device: str | None) -> tn.Program:
-        """Trace and compile it."""
+    def emit(self, stage: str, device: str | None) -> str:
+        """Return the text of a stage of its compilation; tracing alone gives the graph."""
+        target = tn.device(device)
         handles = [parse_type(text, f"x{index}") for index, text in enumerate(self.inputs)]
-        return tn.compile(tn.trace(self.function, *handles), device=device)
+        graph = tn.trace(self.function, *handles)
+        return str(graph) if stage == GRAPH else tn.compile(graph, device=target).emit(stage)
 
 
 def find(text: str, inputs: Sequence[str]) -> Source:
@@ -69,11 +72,11 @@ def parse_type(text: str, name: str) -> tn.SymTensor:
         DTypeError: there is no such dtype.
     """
     match = TYPE.fullmatch(text.strip())
-    extents = [extent.strip() for extent in match["shape"].split(",")] if match else []
-    if match is None or (not all(extents) and extents != [""]):
+    if match is None:
         raise ConfigError(f"{text!r} is not the type of an input", hint=f"write it like {IMAGES}")
-    shape = [int(extent) if extent.isdigit() else extent for extent in extents if extent]
-    return tn.SymTensor.input(tn.dtype(match["dtype"]), tuple(shape), name=name)
+    extents = re.findall(r"\w+", match["shape"])
+    shape = tuple(int(extent) if extent.isdigit() else extent for extent in extents)
+    return tn.SymTensor.input(tn.dtype(match["dtype"]), shape, name=name)
 
 
 def _made(module: str, name: str) -> Callable[..., Any]:

@@ -1,0 +1,66 @@
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from teeny_cli.cache import size
+from teeny_compiler import default_cache
+
+Teeny = Callable[..., Any]
+
+
+@pytest.fixture
+def filled(teeny: Teeny) -> None:
+    """Two entries in the cache."""
+    for key in ("aa" * 20, "bb" * 20):
+        default_cache().put(key, bytes(1000))
+
+
+@pytest.mark.usefixtures("filled")
+def test_info_counts_the_entries(teeny: Teeny, tmp_path: Path) -> None:
+    result = teeny("cache", "info")
+    assert (result.code, result.err) == (0, "")
+    folder, entries, held = result.out.splitlines()
+    assert folder == f"folder   {tmp_path / 'cache'}"
+    assert entries == "entries  2"
+    assert re.fullmatch(r"size     2\.0 KiB of at most 1\.0 GiB", held)
+
+
+@pytest.mark.usefixtures("filled")
+def test_info_as_json(teeny: Teeny, tmp_path: Path) -> None:
+    parsed = json.loads(teeny("cache", "info", "--json").out)
+    assert parsed["folder"] == str(tmp_path / "cache")
+    assert (parsed["entries"], parsed["limit"]) == (2, 1 << 30)
+    assert 2000 <= parsed["bytes"] < 2200
+
+
+@pytest.mark.usefixtures("filled")
+def test_clear_removes_them(teeny: Teeny) -> None:
+    assert teeny("cache", "clear").out == "removed 2 entries\n"
+    assert teeny("cache", "clear").out == "removed 0 entries\n"
+    assert "entries  0" in teeny("cache", "info").out
+
+
+def test_a_folder_that_cannot_be_made(
+    teeny: Teeny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "cache"
+    monkeypatch.setenv("TEENY_CACHE_DIR", str(folder))
+    result = teeny("cache", "info")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        f"error: cannot write the compile cache {folder}: Not a directory\n"
+        "hint: set TEENY_CACHE_DIR to a folder you may write, or TEENY_CACHE_SIZE=0 "
+        "to go without a cache\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (1 << 30, "1.0 GiB")],
+)
+def test_sizes(count: int, text: str) -> None:
+    assert size(count) == text

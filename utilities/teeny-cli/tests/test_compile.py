@@ -1,0 +1,117 @@
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import teeny_core as tn
+from teeny_cli.source import parse_type
+from teeny_core import ConfigError, DTypeError, state
+from teeny_vision import mnist
+
+Teeny = Callable[..., Any]
+FACTORIES = """
+from teeny_core import nn
+
+class Double(nn.Layer):
+    def call(self, x, y):
+        return x + 2.0 * y
+
+def number():
+    return 3
+"""
+
+
+@pytest.fixture
+def factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module in the working folder."""
+    (tmp_path / "factories_here.py").write_text(FACTORIES)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "factories_here", raising=False)
+
+
+@pytest.mark.parametrize("model", ["lenet5", "mlp"])
+def test_models_by_name(teeny: Teeny, model: str) -> None:
+    result = teeny("compile", model, "--emit", "graph")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("graph ")
+    assert "f32[n, 1, 28, 28]) -> (f32[n, 10])" in result.out
+
+
+def test_the_graph_is_the_default_and_goes_to_a_file(teeny: Teeny, tmp_path: Path) -> None:
+    shown = teeny("compile", "mlp").out
+    result = teeny("compile", "mlp", "-o", "mlp.graph")
+    assert (result.code, result.out, result.err) == (0, "", "")
+    assert (tmp_path / "mlp.graph").read_text().rstrip("\n") == shown.rstrip("\n")
+
+
+def test_a_checkpoint(teeny: Teeny) -> None:
+    state.save("model.st", mnist.build("mlp"))
+    assert teeny("compile", "model.st").out == teeny("compile", "mlp").out
+
+
+@pytest.mark.usefixtures("factories")
+def test_a_factory_with_the_types_of_its_inputs(teeny: Teeny) -> None:
+    types = ("--input", "f32[n, 3]", "--input", "f32[n,3]")
+    result = teeny("compile", "factories_here:Double", *types)
+    assert (result.code, result.err) == (0, "")
+    assert "f32[n, 3]) -> (f32[n, 3])" in result.out
+
+
+@pytest.mark.usefixtures("factories")
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["vgg"], "no model is called 'vgg'"),
+        (["factories_here:Double"], "the inputs of factories_here:Double are not known"),
+        (
+            ["factories_here:none", "--input", "f32[n]"],
+            "factories_here:none cannot be imported: "
+            "module 'factories_here' has no attribute 'none'",
+        ),
+        (
+            ["nowhere:none", "--input", "f32[n]"],
+            "nowhere:none cannot be imported: No module named 'nowhere'",
+        ),
+        (
+            ["factories_here:number", "--input", "f32[n]"],
+            "factories_here:number returns a int, which is no function of tensors",
+        ),
+        (["mlp", "--input", "f32[n"], "'f32[n' is not the type of an input"),
+        (["mlp", "--emit", "poetry", "--device", "null"], "no stage is named 'poetry'"),
+        (["mlp", "--device", "gpu"], "no device is named 'gpu'"),
+        (["mlp", "-o", "missing/a"], "cannot write missing/a: No such file or directory"),
+    ],
+)
+def test_bad_input(teeny: Teeny, arguments: list[str], error: str) -> None:
+    result = teeny("compile", *arguments)
+    assert (result.code, result.out) == (2, "")
+    first, second = result.err.splitlines()
+    assert first == f"error: {error}"
+    assert second.startswith("hint: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "shape"),
+    [
+        ("f32[2, 3]", tn.f32, (2, 3)),
+        (" i64[n,3] ", tn.i64, (tn.symbol("n"), 3)),
+        ("bf16 []", tn.bf16, ()),
+    ],
+)
+def test_types(text: str, dtype: tn.DType, shape: tuple[object, ...]) -> None:
+    tensor = parse_type(text, "x")
+    assert (tensor.dtype, tensor.shape) == (dtype, shape)
+
+
+@pytest.mark.parametrize(
+    "text", ["f32", "f32[2", "f32[,]", "f32[2,]", "f32[-1]", "[2]", "f32[a b]"]
+)
+def test_no_types(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"is not the type of an input\nhint: write it like f32"):
+        parse_type(text, "x")
+
+
+def test_no_dtype() -> None:
+    with pytest.raises(DTypeError):
+        parse_type("f33[2]", "x")
