@@ -101,6 +101,19 @@ def test_cumulative_statistics_are_means() -> None:
     np.testing.assert_allclose(layer.running_var.numpy(), [np.mean(variances)], rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f64"])
+def test_statistics_of_another_type(run: Run, dtype: str) -> None:
+    layer = nn.BatchNorm2d(2, momentum=1.0).to(dtype)
+    x = (3 * np.random.default_rng(0).standard_normal((4, 2, 3, 3)) + 5).astype(
+        tn.dtype(dtype).numpy
+    )
+    (y,), updates = run(layer, x, train=True, parameters=dict(layer.named_buffers()))
+    assert tn.dtype(y.dtype).name == dtype
+    assert tn.dtype(updates["running_var"].dtype).name == dtype
+    exact = x.astype(np.float64).var((0, 2, 3), ddof=1)
+    np.testing.assert_allclose(updates["running_var"].astype(np.float64), exact, 1e-2)
+
+
 def test_padding_gets_no_gradient(run: Run) -> None:
     layer = nn.Embedding(50, 8, padding_idx=3)
     assert not layer.weight.numpy()[3].any()

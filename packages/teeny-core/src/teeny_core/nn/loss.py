@@ -7,8 +7,6 @@ from teeny_core.nn.layer import Layer
 from teeny_core.nn.parameter import Buffer
 from teeny_core.tensor import AnyTensor, Operand, Tensor
 
-Loss = Layer[[AnyTensor, AnyTensor], AnyTensor]
-
 
 class CrossEntropyLoss(Layer[[AnyTensor, AnyTensor], AnyTensor]):
     """`functional.cross_entropy`: logits and classes."""

@@ -10,6 +10,7 @@ from teeny_core import shape as shapes
 from teeny_core.dtype import DTypeLike, f32, i64
 from teeny_core.errors import ShapeError
 from teeny_core.nn import functional
+from teeny_core.nn.functional.normalisation import batch_statistics, shifted
 from teeny_core.nn.layer import Layer
 from teeny_core.nn.parameter import Buffer, Parameter
 from teeny_core.tensor import AnyTensor
@@ -141,23 +142,23 @@ class BatchNorm2d(Layer[[AnyTensor], AnyTensor]):
         affine = self.weight, self.bias, self.eps
         if not self.in_training and mean is not None and variance is not None:
             return functional.batch_norm(x, mean, variance, *affine)
-        shift, offset, spread = functional.batch_statistics(x)
+        shift, offset, spread = batch_statistics(x)
         if self.in_training:
             count = shapes.numel((x.shape[0], *x.shape[2:]))
             self._track(shift + offset, spread * count / (count - 1))
-        near = functional.shifted(x, shift)
+        near = shifted(x, shift)
         return functional.batch_norm(near, offset, spread, *affine).cast(x.dtype)
 
     def _track(self, mean: AnyTensor, unbiased: AnyTensor) -> None:
         """Move the running statistics towards those of a batch."""
-        count, running = self.num_batches_tracked, (self.running_mean, self.running_var)
+        count = self.num_batches_tracked
         if count is None:
             return
         share = 1 / (count + 1).cast(f32) if self.momentum is None else self.momentum
-        for statistic, batch in zip(running, (mean, unbiased), strict=True):
-            if statistic is not None:
-                moved = statistic * (1 - share) + batch.cast(f32) * share
-                statistic.assign(moved.stop_gradient())
+        for running, batch in ((self.running_mean, mean), (self.running_var, unbiased)):
+            if running is not None:
+                moved = running * (1 - share) + batch * share
+                running.assign(moved.cast(running.dtype))
         count.assign(count + 1)
 
     def describe(self) -> str:

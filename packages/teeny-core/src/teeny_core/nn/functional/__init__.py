@@ -20,11 +20,9 @@ from teeny_core.nn.functional.loss import l1_loss as l1_loss
 from teeny_core.nn.functional.loss import mse_loss as mse_loss
 from teeny_core.nn.functional.loss import nll_loss as nll_loss
 from teeny_core.nn.functional.normalisation import batch_norm as batch_norm
-from teeny_core.nn.functional.normalisation import batch_statistics as batch_statistics
 from teeny_core.nn.functional.normalisation import group_norm as group_norm
 from teeny_core.nn.functional.normalisation import layer_norm as layer_norm
 from teeny_core.nn.functional.normalisation import rms_norm as rms_norm
-from teeny_core.nn.functional.normalisation import shifted as shifted
 from teeny_core.nn.functional.random import dropout as dropout
 from teeny_core.tensor import AnyTensor
 
