@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar, overload
 
 from teeny_core.errors import IndexingError
-from teeny_core.nn.layer import Layer
+from teeny_core.nn.layer import I, Layer, O
 from teeny_core.nn.parameter import Parameter
 from teeny_core.tensor import AnyTensor
 
@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 AnyLayer = Layer[..., Any]
 
 
-class _Numbered(Layer[..., Any], Generic[Item]):
+class _Numbered(Layer[I, O], Generic[Item, I, O]):
     """Items that are attributes named 0, 1, 2, …"""
 
     _length: int = 0
@@ -58,14 +58,14 @@ class _Numbered(Layer[..., Any], Generic[Item]):
         return item
 
 
-class ParameterList(_Numbered[Parameter]):
+class ParameterList(_Numbered[Parameter, ..., Any]):
     """Parameters by number; it computes nothing."""
 
     def __init__(self, parameters: Iterable[Parameter] = ()) -> None:
         self.extend(parameters)
 
 
-class LayerList(_Numbered[AnyLayer]):
+class LayerList(_Numbered[AnyLayer, ..., Any]):
     """Layers by number; it computes nothing."""
 
     def __init__(self, layers: Iterable[AnyLayer] = ()) -> None:
@@ -84,7 +84,7 @@ class LayerList(_Numbered[AnyLayer]):
             item._set_scope(f"{self._scope}.{self._length - 1}")
 
 
-class Sequential(_Numbered[AnyLayer]):
+class Sequential(_Numbered[AnyLayer, [AnyTensor], AnyTensor]):
     """Layers one after another, each on the output of the one before."""
 
     def __init__(self, *layers: AnyLayer) -> None:
