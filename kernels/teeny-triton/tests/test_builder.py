@@ -277,6 +277,22 @@ def test_carried_values_without_a_use_go() -> None:
     assert out == 12
 
 
+def test_values_that_nested_loops_hand_on_are_not_carried() -> None:
+    with build_function("k", [("x", Ptr[f32]), ("n", i32)]) as f:
+        x, n = f.arguments
+
+        def outer(i: Tile, a: Tile, total: Tile) -> Any:
+            return for_(0, n, 1, (a, total), lambda j, a, total: (a, total + a))
+
+        _, total = for_(0, n, 1, (tl.load(x), 0.0), outer)
+        tl.store(x, total)
+    loops = [op for op in ir.walk(f.function.body) if op.opcode == "for"]
+    assert [len(op.results) for op in loops] == [1, 1]
+    out = np.float32([2])
+    interpret(verify(f.function), (1,), [out, 3])
+    assert out == 18
+
+
 def test_chains_of_carried_values_stay() -> None:
     with build_function("fibonacci", [("y", Ptr[i32])]) as f:
         (y,) = f.arguments

@@ -33,6 +33,7 @@ from teeny_triton import (
 
 T = TypeVar("T")
 FACTOR = 2
+SHIFT = constexpr(0)
 
 
 @pytest.fixture
@@ -226,7 +227,7 @@ def test_a_changed_global_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None
 
     @kernel
     def k(x):
-        tl.store(x, helper(3))
+        tl.store(x, helper(3) + SHIFT)
 
     x = np.zeros(1, np.float32)
     k[(1,)](x)
@@ -237,6 +238,9 @@ def test_a_changed_global_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(globals(), "FACTOR", 5)
     k[(1,)](x)
     assert x[0] == 15
+    monkeypatch.setitem(globals(), "SHIFT", constexpr(1))
+    k[(1,)](x)
+    assert x[0] == 16
 
 
 @pytest.mark.usefixtures("interpreted")
@@ -377,6 +381,11 @@ def test_autotune_takes_the_first_when_interpreted() -> None:
     np.testing.assert_array_equal(x, [2, 2, 0, 0])
     with pytest.raises(KernelError, match="at least one Config"):
         autotune([], key=[])
+
+
+def test_a_kernel_needs_a_grid() -> None:
+    with pytest.raises(KernelError, match=r"launch it by double\[\(programs,\)\]"):
+        double(1, 2, 3)
 
 
 def test_kernels_read_like_functions() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import inspect
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -66,6 +66,18 @@ def bind(
     Raises:
         KernelError: an argument that is missing, unknown, or does not fit its annotation.
     """
+    return _Binder(kernel, plain).bind(_by_name(kernel, args, kwargs))
+
+
+def _by_name(
+    kernel: KernelFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments in the order of the parameters, defaults included."""
+    given = {**dict(zip(kernel.specs, args, strict=False)), **kwargs}
+    if given.keys() == kernel.specs.keys() and len(args) + len(kwargs) == len(given):
+        variadic = any(isinstance(spec, Tuple) for spec in kernel.specs.values())
+        if not variadic:  # the common case, without the cost of `bind`
+            return {name: given[name] for name in kernel.specs}
     try:
         bound = kernel.signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -74,7 +86,7 @@ def bind(
             hint=f"its parameters are {', '.join(kernel.signature.parameters)}",
         ) from error
     bound.apply_defaults()
-    return _Binder(kernel, plain).bind(bound)
+    return dict(bound.arguments)
 
 
 class _Binder:
@@ -87,19 +99,21 @@ class _Binder:
         self.values: dict[str, Any] = {}
         self.facts: dict[str, Facts] = {}
 
-    def bind(self, bound: inspect.BoundArguments) -> Bound:
+    def bind(self, arguments: Mapping[str, Any]) -> Bound:
         """Memory first: it decides the type variables that numbers then follow."""
         specs = self.kernel.specs
-        given = {name: _unwrapped(value) for name, value in bound.arguments.items()}
+        given = {name: _unwrapped(value) for name, value in arguments.items()}
         memory = {name for name, value in given.items() if is_memory(value)}
         for name in sorted(given, key=lambda name: name not in memory):
             self.argument(name, specs[name], given[name])
         order = list(given)
         arrays = {name: v for name, v in self.values.items() if isinstance(v, np.ndarray)}
+        overlapping: set[str] = set()
+        for a, b in itertools.combinations(arrays, 2):
+            if np.may_share_memory(arrays[a], arrays[b]):
+                overlapping |= {a, b}
         for name, array in arrays.items():
-            others = (other for key, other in arrays.items() if key != name)
-            overlaps = any(np.may_share_memory(array, other) for other in others)
-            self.facts[name] = Facts(_alignment(array), 1, not overlaps)
+            self.facts[name] = Facts(_alignment(array), 1, name not in overlapping)
         return Bound(
             Specialisation(
                 tuple((name, self.kinds[name]) for name in order if name in self.kinds),
@@ -170,6 +184,8 @@ class _Binder:
 
 def is_memory(value: Any) -> bool:
     """Whether an argument is an array or tensor, or a tuple with one in it."""
+    if isinstance(value, np.ndarray):
+        return True
     if isinstance(value, tuple | list):
         return any(map(is_memory, value))
     names = ("__array_interface__", "data_ptr", "__dlpack__")
@@ -225,7 +241,7 @@ def _is_run_time(value: Any) -> bool:
 
 
 def _alignment(array: Array) -> int:
-    address = array.ctypes.data
+    address = array.__array_interface__["data"][0]
     return next((known for known in ALIGNMENTS if address % known == 0), array.itemsize)
 
 

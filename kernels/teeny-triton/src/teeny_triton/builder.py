@@ -49,6 +49,11 @@ def current() -> Builder:
     return builder
 
 
+def is_building() -> bool:
+    """Whether a builder is ambient."""
+    return _current.get() is not None
+
+
 class Builder:
     """Emits ops at the end of a block. `location` is stamped on every op made."""
 

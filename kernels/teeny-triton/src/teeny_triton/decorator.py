@@ -10,6 +10,7 @@ from teeny_core import DeviceError, DType, config
 from teeny_core import device as get_device
 
 from teeny_triton.arguments import Bound, bind
+from teeny_triton.builder import is_building
 from teeny_triton.errors import KernelError
 from teeny_triton.frontend import (
     Constexpr,
@@ -51,10 +52,19 @@ class Kernel(KernelFunction):
         listed = (names[item] if isinstance(item, int) else item for item in do_not_specialize)
         self.do_not_specialize = frozenset(listed)
         self._functions: dict[object, tuple[Function, Sequence[Read]]] = {}
-        self._compiled: dict[tuple[str, str], CompiledKernel] = {}
+        self._compiled: dict[tuple[str, Function], CompiledKernel] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Inline the kernel into the one that is being built."""
+        """Inline the kernel into the one that is being built.
+
+        Raises:
+            KernelError: none is being built.
+        """
+        if not is_building():
+            raise KernelError(
+                f"{self.__name__} is a kernel: it runs over a grid, or in another kernel",
+                hint=f"launch it by {self.__name__}[(programs,)](...)",
+            )
         return inline(self, args, kwargs)
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
@@ -122,7 +132,7 @@ class Kernel(KernelFunction):
 
     def _device_kernel(self, function: Function) -> CompiledKernel:
         device = get_device()
-        key = device.name, function.key
+        key = device.name, function
         if key not in self._compiled:
             try:
                 self._compiled[key] = device.compile_kernel(function)
@@ -185,7 +195,8 @@ def grid_extents(grid: Grid, arguments: Mapping[str, Any]) -> tuple[int, int, in
 
 def _machine_argument(value: Any) -> int | float:
     if isinstance(value, np.ndarray):
-        return value.ctypes.data
+        address: int = value.__array_interface__["data"][0]
+        return address
     number: int | float = value.item() if isinstance(value, np.generic) else value
     return number
 

@@ -199,7 +199,7 @@ OPCODES: Mapping[str, str] = {
     "reduce": "x {kind, axis} -> x without the axis; f16 and bf16 accumulate in f32; max and min "
     "propagate NaN; argmax and argmin give i32, the first of equals, or the first NaN",
     "dot": "a[M,K], b[K,N], acc[M,N] -> acc + a @ b",
-    "for": "lb, ub, step (i32 or i64 scalars), inits... {region(iv, carried...) yields carried}",
+    "for": "lb, ub, step > 0 (i32 or i64), inits... {region(iv, carried...) yields carried}",
     "while": "inits... {region 0 (carried...) yields cond; region 1 (carried...) yields carried}",
     "if": "cond {region 0, region 1, each yields the results}",
     "yield": "values of the region",

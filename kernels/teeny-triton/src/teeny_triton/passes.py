@@ -72,28 +72,21 @@ def _forward(block: Block, known: dict[Value, Value]) -> Block:
 
 def _forward_op(op: Op, known: dict[Value, Value]) -> Op:
     operands = tuple(known.get(operand, operand) for operand in op.operands)
+    regions = tuple(_forward(region, known) for region in op.regions)
+    op = replace(op, operands=operands, regions=regions)
     if op.opcode not in ("for", "while"):
-        regions = tuple(_forward(region, known) for region in op.regions)
-        return replace(op, operands=operands, regions=regions)
-    start = carried_start(op)
-    body = op.regions[-1]
-    yields = body.ops[-1].operands
-    arguments = carried_arguments(op, body)
+        return op
     kept = []
-    for i, (init, argument, result) in enumerate(
-        zip(operands[start:], arguments, op.results, strict=True)
-    ):
-        if yields[i] in (argument, init):
-            known[result] = init
-            for region in op.regions:
-                known[carried_arguments(op, region)[i]] = init
+    for i, (init, result) in enumerate(zip(operands[carried_start(op) :], op.results, strict=True)):
+        arguments = [carried_arguments(op, region)[i] for region in op.regions]
+        if op.regions[-1].ops[-1].operands[i] in (arguments[-1], init):
+            known.update(dict.fromkeys((result, *arguments), init))
         else:
             kept.append(i)
-    return _forward_regions(_keep_carried(replace(op, operands=operands), kept), known)
-
-
-def _forward_regions(op: Op, known: dict[Value, Value]) -> Op:
-    return replace(op, regions=tuple(_forward(region, known) for region in op.regions))
+    if len(kept) == len(op.results):
+        return op
+    narrowed = _keep_carried(op, kept)
+    return replace(narrowed, regions=tuple(_forward(region, known) for region in narrowed.regions))
 
 
 def _keep_carried(op: Op, kept: list[int]) -> Op:

@@ -13,8 +13,10 @@ from typing import Any
 
 from teeny_triton.frontend.annotations import Spec, specs
 from teeny_triton.frontend.source import Source
+from teeny_triton.language.dtypes import constexpr
 
-_CONSTANTS = (bool, int, float, str, tuple, type(None))
+_PLAIN = (bool, int, float, str)
+_CONSTANTS = (*_PLAIN, tuple, type(None), constexpr)
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class Read:
 
     def is_current(self) -> bool:
         """Whether the name still has that value."""
-        return self.function.find(self.name) == (True, self.value)
+        _, value = self.function.find(self.name)
+        equal = isinstance(value, _PLAIN) and type(value) is type(self.value)
+        return value is self.value or (equal and value == self.value)
 
 
 _reads: ContextVar[list[Read] | None] = ContextVar("teeny_triton_reads", default=None)

@@ -36,14 +36,7 @@ class Source:
             raise KernelError(
                 f"the source of {name} is not available", hint="define kernels in a file"
             ) from error
-        tree = ast.parse("if True:\n" + "".join(lines)) if lines[0][:1].isspace() else None
-        if tree is None:
-            tree = ast.parse("\n" + "".join(lines))
-            (definition,) = tree.body
-        else:
-            (guard,) = tree.body
-            assert isinstance(guard, ast.If)
-            (definition,) = guard.body
+        definition = _definition(lines)
         if not isinstance(definition, ast.FunctionDef):
             raise KernelError(f"{name} is not made by `def`", hint="decorate a plain function")
         return cls(file, first_line, tuple(lines), definition)
@@ -61,11 +54,22 @@ class Source:
 
     def _span(self, node: ast.AST) -> tuple[int, int, int]:
         line, start = getattr(node, "lineno", 2), getattr(node, "col_offset", 0)
-        row = line - 2  # one line stands in front of the text when it is parsed
+        row = line - 2  # see _definition
         text = self.lines[row].rstrip("\n")
         whole = getattr(node, "end_lineno", line) == line
         end = getattr(node, "end_col_offset", start) if whole else len(text.encode())
         return row, _characters(text, start), _characters(text, end)
+
+
+def _definition(lines: list[str]) -> ast.stmt:
+    """Parse one statement, behind a line that makes its indentation valid."""
+    indented = lines[0][:1].isspace()
+    try:
+        tree = ast.parse(("if True:\n" if indented else "\n") + "".join(lines))
+    except SyntaxError:  # a part of a statement, such as a lambda in a call
+        return ast.Pass()
+    (statement,) = tree.body
+    return statement.body[0] if indented and isinstance(statement, ast.If) else statement
 
 
 def _characters(text: str, position: int) -> int:
