@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from teeny_cli.cache import size
-from teeny_compiler import default_cache
+from teeny_compiler.internal import default_cache
 
 Teeny = Callable[..., Any]
 

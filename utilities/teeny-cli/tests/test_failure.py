@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from teeny_compiler import internal
 from teeny_core import DataError
 
 Teeny = Callable[..., Any]
@@ -24,9 +25,7 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
     """Make `teeny cache info` raise an error."""
 
     def set_error(error: Exception) -> None:
-        import teeny_compiler
-
-        monkeypatch.setattr(teeny_compiler, "default_cache", failing(error), raising=False)
+        monkeypatch.setattr(internal, "default_cache", failing(error))
 
     return set_error
 

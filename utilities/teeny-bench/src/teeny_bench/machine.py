@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Callable
 
 import numpy as np
 import teeny_triton as triton
 import teeny_triton.language as tl
-from teeny_compiler import host_target
+from teeny_compiler.internal import host_target
 from teeny_core import f32
 from teeny_triton import Ptr, constexpr, i64
 
 CHAINS = 24
 STEPS = 100_000
 PROGRAMS = 8
-BLOCK = 4096
+BLOCK = 1024
+FLOAT_BYTES = 4
+LAUNCH_BYTES = 64 << 20
 
 
 @triton.kernel
-def fma_chains(x: Ptr[triton.f32], steps: i64, SIZE: constexpr):
+def fma_chains(x: Ptr[triton.f32], steps: i64, SIZE: constexpr) -> None:
     """Run `steps` fused multiply-adds on a tile of SIZE lanes that stays in registers."""
     lanes = tl.arange(0, SIZE)
     tile = tl.load(x + lanes)
@@ -30,13 +33,15 @@ def fma_chains(x: Ptr[triton.f32], steps: i64, SIZE: constexpr):
 
 
 @triton.kernel
-def copy(source: Ptr[triton.f32], target: Ptr[triton.f32], BLOCK: constexpr):
-    """Copy one block."""
-    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+def copy(
+    source: Ptr[triton.f32], target: Ptr[triton.f32], blocks: i64, BLOCK: constexpr
+) -> None:
+    """Copy one block; programs past the last block begin again with the first."""
+    lanes = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     tl.store(target + lanes, tl.load(source + lanes))
 
 
-def _best_seconds(function: functools.partial[object], rounds: int) -> float:
+def _best_seconds(function: Callable[[], object], rounds: int) -> float:
     function()
     best = float("inf")
     for _ in range(rounds):
@@ -49,7 +54,7 @@ def _best_seconds(function: functools.partial[object], rounds: int) -> float:
 @functools.cache
 def fma_peak(threads: int) -> float:
     """Measured f32 multiply-add rate in FLOP/s with `threads` threads (two per lane and FMA)."""
-    size = CHAINS * host_target().lanes(f32)
+    size: int = CHAINS * host_target().lanes(f32)
     data = np.ones(size * PROGRAMS, np.float32)
     run = functools.partial(fma_chains[(PROGRAMS,)], data, STEPS, SIZE=size)
     return 2.0 * size * STEPS * PROGRAMS / _best_seconds(run, 5)
@@ -57,11 +62,13 @@ def fma_peak(threads: int) -> float:
 
 @functools.cache
 def copy_bandwidth(size_bytes: int, threads: int) -> float:
-    """Measured bytes/s (read plus written) of a copy whose two arrays hold `size_bytes`."""
-    count = max(BLOCK, size_bytes // 8 // BLOCK * BLOCK)
-    source = np.ones(count, np.float32)
-    run = functools.partial(copy[(count // BLOCK,)], source, np.empty_like(source), BLOCK=BLOCK)
-    return 8.0 * count / _best_seconds(run, 20)
+    """Measured bytes/s (read plus written) of copies whose two arrays hold `size_bytes`."""
+    blocks = max(1, size_bytes // (2 * FLOAT_BYTES * BLOCK))
+    rounds = max(1, LAUNCH_BYTES // size_bytes)  # small copies in a row, to hide the launch
+    source = np.ones(blocks * BLOCK, np.float32)
+    target = np.empty_like(source)
+    run = functools.partial(copy[(blocks * rounds,)], source, target, blocks, BLOCK=BLOCK)
+    return 2.0 * source.nbytes * rounds / _best_seconds(run, 10)
 
 
 def share_of_limit(flops: float, bytes_moved: float, seconds: float, threads: int) -> str:

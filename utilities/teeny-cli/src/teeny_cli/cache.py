@@ -20,7 +20,7 @@ def info(
     """Say where the cache lies and what it holds."""
     import json
 
-    from teeny_compiler import default_cache
+    from teeny_compiler.internal import default_cache
 
     held = default_cache().info()
     if as_json:
@@ -40,7 +40,7 @@ def info(
 @app.command(epilog=examples("teeny cache clear"))
 def clear() -> None:
     """Remove every compiled program; they are made again when needed."""
-    from teeny_compiler import default_cache
+    from teeny_compiler.internal import default_cache
 
     count = default_cache().clear()
     typer.echo(f"removed {count} {'entry' if count == 1 else 'entries'}")

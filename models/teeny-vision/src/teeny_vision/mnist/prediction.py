@@ -47,7 +47,9 @@ class Classifier:
 
     def __call__(self, images: Sequence[NDArray[Any]] | NDArray[Any]) -> list[Prediction]:
         """Return a prediction for each image (28, 28) with pixels of 0 to 255."""
-        return [Prediction(tuple(row.tolist())) for row in self.probabilities(np.stack(images))]
+        return [
+            Prediction(tuple(row.tolist())) for row in self.probabilities(np.stack(list(images)))
+        ]
 
     def probabilities(self, images: NDArray[Any]) -> NDArray[np.float32]:
         """Return the probabilities (N, 10) of images (N, 28, 28) with pixels of 0 to 255."""

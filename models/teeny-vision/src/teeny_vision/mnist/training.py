@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -163,7 +163,7 @@ class Training:
         """
         state.save(path, self.model, metadata={"model": self.recipe.model})
 
-    def __iter__(self) -> Iterator[Progress]:
+    def __iter__(self) -> Generator[Progress, None, None]:
         """Train until the recipe's last epoch ends; give the progress after every step."""
         while self.position.epoch < self.recipe.epochs:
             batches = self._batches()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import teeny_core as tn
 from teeny_core import ops
 
 from teeny_bench.case import Case, Sides
@@ -42,6 +43,16 @@ class Shape:
     def output(self) -> tuple[int, ...]:
         """Shape of the result."""
         return (self.batch, self.filters, self.out_side, self.out_side)
+
+    @property
+    def sliding(self) -> Mapping[str, Any]:
+        """How the kernel slides, in the form of the primitive operations."""
+        return {
+            "stride": (self.stride, self.stride),
+            "padding": ((self.padding, self.padding), (self.padding, self.padding)),
+            "dilation": (1, 1),
+            "groups": self.groups,
+        }
 
     @property
     def out_side(self) -> int:
@@ -85,14 +96,14 @@ def conv(peer: str) -> Iterator[Case]:
 
 
 def _forward(peer: str, shape: Shape) -> Sides:
-    options = {"stride": shape.stride, "padding": shape.padding, "groups": shape.groups}
+    stride, padding, groups = shape.stride, shape.padding, shape.groups
     reference = torch_module().nn.functional.conv2d
 
     def ours(x: Any, w: Any, bias: Any) -> Any:
-        return ops.conv2d(x, w, bias, **options)
+        return tn.conv2d(x, w, bias, stride=stride, padding=padding, groups=groups)
 
     def theirs(x: Any, w: Any, bias: Any) -> Any:
-        return reference(x, w, bias, **options)
+        return reference(x, w, bias, stride=stride, padding=padding, groups=groups)
 
     return pair(peer, ours, theirs, normal(0, shape.input, shape.weight, (shape.filters,)))
 
@@ -101,7 +112,9 @@ def _input_gradient(peer: str, shape: Shape) -> Sides:
     reference = torch_module().nn.grad.conv2d_input
 
     def ours(dy: Any, w: Any) -> Any:
-        return ops.conv2d_grad_input(dy, w, shape.input, stride=shape.stride, padding=shape.padding)
+        return tn.SymTensor(
+            ops.conv2d_grad_input(dy.node, w.node, input_shape=shape.input, **shape.sliding)
+        )
 
     def theirs(dy: Any, w: Any) -> Any:
         return reference(shape.input, w, dy, shape.stride, shape.padding)
@@ -113,8 +126,8 @@ def _weight_gradient(peer: str, shape: Shape) -> Sides:
     reference = torch_module().nn.grad.conv2d_weight
 
     def ours(x: Any, dy: Any) -> Any:
-        return ops.conv2d_grad_weight(
-            x, dy, shape.weight, stride=shape.stride, padding=shape.padding
+        return tn.SymTensor(
+            ops.conv2d_grad_weight(x.node, dy.node, weight_shape=shape.weight, **shape.sliding)
         )
 
     def theirs(x: Any, dy: Any) -> Any:
