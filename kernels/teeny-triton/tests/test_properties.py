@@ -20,7 +20,7 @@ FLOATS = [f16, f32, f64]
 
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, max_side=5)
 checked = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
