@@ -7,7 +7,7 @@ reader, applied to the value's own view, says where each element that the reader
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from teeny_core import Attrs, Dim, Shape
 from teeny_core import shape as shapes
@@ -20,11 +20,15 @@ MOVEMENT = frozenset({"reshape", "permute", "broadcast_to", "slice", "flip", "pa
 
 @dataclass(frozen=True)
 class Move:
-    """A movement op with its attributes and the shape of its result."""
+    """A movement op with its attributes and the shape of its result.
+
+    `operand` is the node that it moves, where it comes from a graph.
+    """
 
     op: str
     attrs: Attrs
     shape: Shape
+    operand: int | None = None
 
     def apply(self, view: View) -> View | None:
         """Return the view of the result, given that of the operand; None: inexpressible."""
@@ -57,7 +61,8 @@ def moves_of(graph: FXGraph, number: int) -> tuple[tuple[int, Move], ...]:
     """Return (operand, move) for each operand of a movement node; parts of a concat are pads."""
     node = graph.nodes[number]
     if node.op != "concat":
-        return ((node.inputs[0], Move(node.op, node.attrs, node.shape)),)
+        (operand,) = node.inputs
+        return ((operand, Move(node.op, node.attrs, node.shape, operand)),)
     axis: int = node.attrs["axis"]
     parts = []
     start: Dim = 0
@@ -66,7 +71,7 @@ def moves_of(graph: FXGraph, number: int) -> tuple[tuple[int, Move], ...]:
         end = start + inner[axis]
         low = _at(axis, len(inner), start)
         high = _at(axis, len(inner), node.shape[axis] - end)
-        parts.append((operand, pad(low, high, inner)))
+        parts.append((operand, replace(pad(low, high, inner), operand=operand)))
         start = end
     return tuple(parts)
 

@@ -31,7 +31,14 @@ from teeny_compiler.nest.view import View, common_factors, join, joinable, row_m
 
 
 class InexpressibleError(Exception):
-    """A group that cannot be computed in one pass over its domain; never seen by users."""
+    """A group that cannot be computed in one pass over its domain; never seen by users.
+
+    `node` is the value that, put in memory, would help, where that is known.
+    """
+
+    def __init__(self, message: str, node: int | None = None) -> None:
+        super().__init__(message)
+        self.node = node
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,7 +392,7 @@ _SPECIAL: dict[str, Callable[[_Reader, FxNode, Chain | None], int]] = {
 def _apply(view: View, move: Move) -> View:
     moved = move.apply(view)
     if moved is None:
-        raise InexpressibleError(f"no view expresses the {move.op}")
+        raise InexpressibleError(f"no view expresses the {move.op}", move.operand)
     return moved
 
 

@@ -116,11 +116,12 @@ class View:
         """Read the same elements in row-major order as another shape."""
         if any(equal(extent, 0) for extent in shape):
             return View.strided(shape, (0,) * len(shape))
-        cuts = refine(self.extents, shape)
+        flat = self.reaxed((len(self.extents),)).simplified()
+        cuts = refine(flat.extents, shape)
         if cuts is None:
             return None
         extents, old, new = cuts
-        return self.split(extents, old).reaxed(new)
+        return flat.split(extents, old).reaxed(new)
 
     # --- factors ---------------------------------------------------------------------------------
 

@@ -14,10 +14,10 @@ is not fused. Groups form a graph without cycles throughout.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 
-from teeny_core import Shape, numel
+from teeny_core import CompileError, Shape, numel
 from teeny_core import shape as shapes
 
 from teeny_compiler.fxgraph import FXGraph
@@ -55,7 +55,7 @@ class Fusion:
 
 def fuse(graph: FXGraph) -> Fusion:
     """Partition the computing nodes of a graph into groups."""
-    fuser = _Fuser(graph, find_roots(graph))
+    fuser = _Fuser(graph, expressible(graph, find_roots(graph)))
     fuser.first_epilogues()
     fuser.chains()
     fuser.more_epilogues()
@@ -248,11 +248,7 @@ class _Fuser:
 
     def nest(self, group: Group) -> Nest:
         """Read a group with every node under its own name."""
-
-        def home(i: int) -> int | None:
-            return i if i in self.roots.nodes or self.graph.nodes[i].op in LEAVES else None
-
-        return read_group(self.graph, group, Storages(home, lambda i: (i,)))
+        return _nest(self.graph, self.roots.nodes, group)
 
     def finish(self) -> tuple[Group, ...]:
         """Return the groups, each after those that it reads from."""
@@ -267,6 +263,49 @@ class _Fuser:
                 stack.append((number, True))
                 stack += [(p, False) for p in self.producers(number) if p not in done]
         return tuple(done.values())
+
+
+def expressible(graph: FXGraph, roots: Roots) -> Roots:
+    """Add roots until each is computed in one pass from what is in memory."""
+    nodes = set(roots.nodes)
+    pending = [number for number in nodes if not is_template(graph.nodes[number].op)]
+    while pending:
+        number = pending[-1]
+        group = _single(graph, number)
+        try:
+            _nest(graph, nodes, replace(group, stored=group.members))
+        except InexpressibleError as error:
+            blocker = error.node if error.node is not None else _last_reshape(graph, nodes, number)
+            if blocker in nodes:
+                raise CompileError(
+                    f"{graph.name}: %{number} {graph.nodes[number].op} fits no kernel: {error}",
+                    hint="this is a defect of the scheduler; report the graph that shows it",
+                ) from error
+            nodes.add(blocker)
+            pending.append(blocker)
+        else:
+            pending.pop()
+    return Roots(frozenset(nodes), roots.forced)
+
+
+def _last_reshape(graph: FXGraph, roots: Set[int], number: int) -> int:
+    """The operand of the latest reshape that a root computes on its way."""
+    stack, cone = list(graph.nodes[number].inputs), {number}
+    while stack:
+        i = stack.pop()
+        if i not in cone and i not in roots and graph.nodes[i].op not in LEAVES:
+            cone.add(i)
+            stack += graph.nodes[i].inputs
+    return max(
+        operand for i in cone if graph.nodes[i].op == "reshape" for operand in graph.nodes[i].inputs
+    )
+
+
+def _nest(graph: FXGraph, roots: Set[int], group: Group) -> Nest:
+    def home(i: int) -> int | None:
+        return i if i in roots or graph.nodes[i].op in LEAVES else None
+
+    return read_group(graph, group, Storages(home, lambda i: (i,)))
 
 
 def group_reads(graph: FXGraph, roots: Roots, group: Group) -> frozenset[int]:

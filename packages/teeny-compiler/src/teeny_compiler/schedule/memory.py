@@ -2,11 +2,13 @@
 
 Buffers are placed from the largest to the smallest, each at the lowest offset where no buffer
 that lives at the same time can overlap it. Offsets are sums of sizes of other buffers, so that
-they hold for every value of the symbols; behind all buffers placed so far there is always room.
+they hold for every value of the symbols. Sizes that cannot be compared (fixed and symbolic ones)
+are packed in regions of their own, one behind the other.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,19 +40,44 @@ class Arena:
 def pack(buffers: Sequence[Lifetime]) -> Arena:
     """Place buffers so that those that live at the same time do not overlap."""
     sizes = [aligned(buffer.size) for buffer in buffers]
-    order = sorted(range(len(buffers)), key=lambda i: (-estimate(sizes[i]), i))
+    offsets: dict[int, Dim] = {}
+    end: Dim = 0
+    for region in (_is_sum, _is_fixed, _is_rounded):
+        members = [i for i, size in enumerate(sizes) if region(size)]
+        packed = _pack_region(members, buffers, sizes)
+        offsets.update({i: end + offset for i, offset in packed.items()})
+        end = end + _largest([packed[i] + sizes[i] for i in members])
+    return Arena(tuple(offsets[i] for i in range(len(buffers))), end, _bound(buffers, sizes))
+
+
+def _pack_region(
+    members: Sequence[int], buffers: Sequence[Lifetime], sizes: Sequence[Dim]
+) -> dict[int, Dim]:
     offsets: dict[int, Dim] = {}
     total: Dim = 0
-    for i in order:
+    for i in sorted(members, key=lambda i: (-estimate(sizes[i]), i)):
         rivals = [(offsets[j], sizes[j]) for j in offsets if _together(buffers[i], buffers[j])]
         places = sorted({0, *(start + size for start, size in rivals)}, key=_by_estimate)
         free = (place for place in places if _is_free(place, sizes[i], rivals))
         offsets[i] = next(free, total)
         total = total + sizes[i]
-    ends = [offsets[i] + sizes[i] for i in order]
-    return Arena(
-        tuple(offsets[i] for i in range(len(buffers))), _largest(ends), _bound(buffers, sizes)
-    )
+    return offsets
+
+
+def _is_fixed(size: Dim) -> bool:
+    return isinstance(size, int)
+
+
+def _is_rounded(size: Dim) -> bool:
+    """Whether a size is symbolic and not a plain sum of products."""
+    if isinstance(size, int):
+        return False
+    atoms = (atom for _, powers in size.terms for atom, _ in powers)
+    return not all(isinstance(atom, shapes.Symbol) for atom in atoms)
+
+
+def _is_sum(size: Dim) -> bool:
+    return not _is_fixed(size) and not _is_rounded(size)
 
 
 def aligned(size: Dim) -> Dim:
@@ -89,11 +116,18 @@ def _is_free(place: Dim, size: Dim, rivals: Sequence[tuple[Dim, Dim]]) -> bool:
 
 
 def _largest(ends: Sequence[Dim]) -> Dim:
-    """Return the smallest proven bound of all ends."""
-    result: Dim = 0
-    for end in sorted(ends, key=_by_estimate):
-        result = shapes.maximum(result, end)
-    return result
+    """Return the maximum of all ends, of which those proven smaller than others drop out."""
+    open_ends = list(dict.fromkeys(ends))
+    kept = [
+        end
+        for i, end in enumerate(open_ends)
+        if not any(
+            shapes.at_least(other, end) and (j < i or not shapes.at_least(end, other))
+            for j, other in enumerate(open_ends)
+            if j != i
+        )
+    ]
+    return functools.reduce(shapes.maximum, kept, 0)
 
 
 def _bound(buffers: Sequence[Lifetime], sizes: Sequence[Dim]) -> Dim:
