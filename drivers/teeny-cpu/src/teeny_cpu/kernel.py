@@ -29,9 +29,10 @@ class CpuKernel:
     """Native code of a tile-IR function."""
 
     def __init__(self, function: Function) -> None:
-        code, symbol, self._scratch_bytes = compile_function(function)
-        self._library = load([code])
-        self._address = self._library.address(symbol)
+        compiled = compile_function(function)
+        self._library = load([compiled.code])
+        self._address = self._library.address(compiled.symbol)
+        self._scratch_bytes = compiled.scratch
         self._loop = _Loop(pool().parallel_for)
         self._elements = [parameter.value.type.element for parameter in function.parameters]
 

@@ -10,6 +10,7 @@ from teeny_compiler.cache import digest as digest
 from teeny_compiler.codegen.llvm import Library as Library
 from teeny_compiler.codegen.llvm import compile_object as compile_object
 from teeny_compiler.codegen.llvm import target_machine as target_machine
+from teeny_compiler.pipeline import CompiledKernel as CompiledKernel
 from teeny_compiler.pipeline import CompileOptions as CompileOptions
 from teeny_compiler.pipeline import compile_function as compile_function
 from teeny_compiler.pipeline import compile_graph as compile_graph

@@ -22,13 +22,17 @@ from teeny_triton.target import Target
 
 from teeny_compiler.artifact import Artifact
 from teeny_compiler.cache import compiler_key, default_cache, digest
-from teeny_compiler.codegen.llvm import assembly, compile_object
+from teeny_compiler.codegen.llvm import assembly, compile_object, parse
+from teeny_compiler.codegen.workers import Workers, spare_processors
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.target import host_target
 
 if TYPE_CHECKING:
     from teeny_compiler.codegen.cpu.program import Kernel
     from teeny_compiler.schedule import Schedule
+
+LARGE = 64
+"""Nodes of a graph from which processes are started to help compiling it."""
 
 
 @dataclass(frozen=True)
@@ -63,25 +67,21 @@ class Context:
 
     target: Target
     options: CompileOptions
-
-
-# --- values of the last stages --------------------------------------------------------------------
+    workers: Workers
 
 
 @dataclass(frozen=True)
 class Modules:
-    """LLVM IR: a module for each distinct kernel, by its symbol, and that of the program."""
+    """LLVM IR: a module for each distinct kernel by its symbol, then that of the program."""
 
     schedule: Schedule
     kernels: Mapping[Function, Kernel]
-    functions: Mapping[str, Function]
-    program: str
+    texts: Mapping[str, str]
 
     def verify(self) -> None:
-        """Have LLVM parse and verify the program's module; kernels are when they are compiled."""
-        from teeny_compiler.codegen.llvm import parse
-
-        parse(self.program)
+        """Have LLVM parse and verify every module."""
+        for text in self.texts.values():
+            parse(text)
 
 
 @dataclass(frozen=True)
@@ -124,38 +124,51 @@ def _tiles(schedule: Schedule, context: Context) -> str:
 
 
 def _modules(schedule: Schedule, context: Context) -> Modules:
-    from teeny_compiler.codegen.cpu import scratch_bytes
-    from teeny_compiler.codegen.cpu.program import Kernel, emit_program
+    from teeny_compiler.codegen.cpu.program import emit_program
 
-    functions: dict[str, Function] = {}
     kernels: dict[Function, Kernel] = {}
+    texts: dict[str, str] = {}
     for function in schedule.functions:
         symbol = kernel_symbol(function)
-        named = functions.setdefault(symbol, replace(function, name=symbol))
-        kernels[function] = Kernel(symbol, scratch_bytes(named, context.target))
-    return Modules(schedule, kernels, functions, emit_program(schedule, kernels, context.target))
+        kernels[function], texts[symbol] = _lower(function, symbol, context.target)
+    texts["teeny_program"] = emit_program(schedule, kernels, context.target)
+    return Modules(schedule, kernels, texts)
+
+
+def _lower(function: Function, symbol: str, target: Target) -> tuple[Kernel, str]:
+    """Return a kernel and its LLVM IR, which defines `symbol`."""
+    from teeny_compiler.codegen.cpu import emit_kernel, scratch_bytes
+    from teeny_compiler.codegen.cpu.program import Kernel
+
+    named = replace(function, name=symbol)
+    return Kernel(symbol, scratch_bytes(named, target)), emit_kernel(named, target)
 
 
 def _llvm(modules: Modules, context: Context) -> str:
-    from teeny_compiler.codegen.cpu import emit_kernel
-
-    kernels = [emit_kernel(function, context.target) for function in modules.functions.values()]
-    return "\n".join((*kernels, modules.program))
+    return "\n".join(modules.texts.values())
 
 
 def _assembly(modules: Modules, context: Context) -> str:
-    from teeny_compiler.codegen.cpu import emit_kernel
-
-    kernels = [emit_kernel(function, context.target) for function in modules.functions.values()]
-    return "\n".join(assembly(text, context.target) for text in (*kernels, modules.program))
+    return "\n".join(assembly(text, context.target) for text in modules.texts.values())
 
 
-def _object(modules: Modules, context: Context) -> Artifact:
+def _artifact(modules: Modules, context: Context) -> Artifact:
     from teeny_compiler.codegen.cpu.program import arena_bytes
 
-    objects = [_kernel_object(f, context.target) for f in modules.functions.values()]
-    objects.append(compile_object(modules.program, context.target))
+    objects = _objects(modules.texts, context)
     return Artifact.of(modules.schedule, arena_bytes(modules.schedule, modules.kernels), objects)
+
+
+def _objects(texts: Mapping[str, str], context: Context) -> list[bytes]:
+    """Return the object code of modules; programs share kernels through the cache."""
+    cache = default_cache()
+    keys = {n: digest("module", compiler_key(), context.target.key, t) for n, t in texts.items()}
+    known = {name: cache.get(key) for name, key in keys.items()}
+    missing = {name: texts[name] for name, code in known.items() if code is None}
+    made = context.workers.compile(missing)
+    for name, code in made.items():
+        cache.put(keys[name], code)
+    return [known[name] or made[name] for name in texts]
 
 
 STAGES = (
@@ -166,7 +179,7 @@ STAGES = (
     Stage("tile", _same, _tiles),
     Stage("llvm", _modules, _llvm),
     Stage("asm", _same, _assembly),
-    Stage("object", _object, _plain),
+    Stage("object", _artifact, _plain),
 )
 
 
@@ -182,19 +195,15 @@ def compile_graph(
         CompileError: when the graph cannot be lowered.
         ConfigError: when the cache folder cannot be written.
     """
-    context = Context(target or host_target(), options or CompileOptions())
+    machine, settings = target or host_target(), options or CompileOptions()
     cache = default_cache()
-    key = digest(
-        "program",
-        compiler_key(),
-        context.target.key,
-        repr(context.options),
-        graph.structural_hash(),
-    )
+    key = digest("program", compiler_key(), machine.key, repr(settings), graph.structural_hash())
     found = cache.get(key)
     if found is not None:
         return Artifact.from_bytes(found).renamed(graph)
-    artifact: Artifact = _run(graph, context, STAGES[-1].name)
+    helpers = spare_processors() if len(graph.nodes) >= LARGE else 0
+    with Workers(machine, helpers) as workers:
+        artifact: Artifact = _run(graph, Context(machine, settings, workers), STAGES[-1].name)
     cache.put(key, artifact.to_bytes())
     return artifact
 
@@ -210,12 +219,14 @@ def emit(
     Raises:
         CompileError: when there is no such stage, or the graph cannot be lowered.
     """
-    context = Context(target or host_target(), options or CompileOptions())
     found = {item.name: item for item in STAGES}.get(stage)
     if found is None:
         names = ", ".join(item.name for item in STAGES)
         raise CompileError(f"no stage is named {stage!r}", hint=f"stages are {names}")
-    return found.text(_run(graph, context, stage), context)
+    machine = target or host_target()
+    with Workers(machine, 0) as workers:
+        context = Context(machine, options or CompileOptions(), workers)
+        return found.text(_run(graph, context, stage), context)
 
 
 def _run(graph: Graph, context: Context, last: str) -> Any:
@@ -237,31 +248,34 @@ def _run(graph: Graph, context: Context, last: str) -> Any:
 # --- kernels --------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class CompiledKernel:
+    """Object code of one kernel, its symbol, and the bytes of scratch that a thread gives it."""
+
+    symbol: str
+    scratch: int
+    code: bytes
+
+
 def kernel_symbol(function: Function) -> str:
     """Return the symbol of a kernel: equal for equal functions, else different."""
     return f"{function.name}_{function.key}"
 
 
-def compile_function(function: Function, target: Target | None = None) -> tuple[bytes, str, int]:
-    """Compile one kernel; return its object code, its symbol and its bytes of scratch.
+def compile_function(function: Function, target: Target | None = None) -> CompiledKernel:
+    """Compile one kernel, or find it in the cache.
 
     Raises:
         CompileError: an op that the machine does not support.
     """
-    from teeny_compiler.codegen.cpu import scratch_bytes
-
     machine = target or host_target()
-    named = replace(function, name=kernel_symbol(function))
-    return _kernel_object(named, machine), named.name, scratch_bytes(named, machine)
-
-
-def _kernel_object(function: Function, target: Target) -> bytes:
+    symbol = kernel_symbol(function)
     cache = default_cache()
-    key = digest("kernel", compiler_key(), target.key, str(function))
+    key = digest("kernel", compiler_key(), machine.key, str(function))
     found = cache.get(key)
-    if found is None:
-        from teeny_compiler.codegen.cpu import emit_kernel
-
-        found = compile_object(emit_kernel(function, target), target)
-        cache.put(key, found)
-    return found
+    if found is not None:
+        return CompiledKernel(symbol, int.from_bytes(found[:8], "little"), found[8:])
+    kernel, text = _lower(function, symbol, machine)
+    code = compile_object(text, machine)
+    cache.put(key, kernel.scratch.to_bytes(8, "little") + code)
+    return CompiledKernel(symbol, kernel.scratch, code)
