@@ -261,3 +261,9 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
 def test_unknown_dtypes_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(DTypeError, match="complex64"):
         state.save(tmp_path / "x.safetensors", {"z": np.zeros(2, np.complex64)})
+
+
+def test_a_saved_file_may_be_read_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    state.save(tmp_path / "saved.safetensors", {"a": np.zeros(1)})
+    assert (tmp_path / "saved.safetensors").stat().st_mode == (tmp_path / "plain").stat().st_mode

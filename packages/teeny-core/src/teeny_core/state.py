@@ -340,7 +340,10 @@ def _replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary name in the folder of `path`; on success it becomes `path`."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
+        temporary.touch(exist_ok=False)
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)  # safetensors makes a new file that only its owner may read
         _flush(temporary)
         temporary.replace(path)
     finally:
