@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from teeny_core import f32, i64, symbol
 from teeny_core.op import Attrs, get
 from teeny_kernels.templates import conv, conv_grad_weight
-from teeny_kernels.testing import operand, run
+from teeny_kernels.testing import contiguous, operand, run
 from teeny_triton import Target
-from teeny_triton.launch import Request
+from teeny_triton import language as tl
+from teeny_triton.launch import Epilogue, Request, ScalarArg
 
 # images, channels, height, width, filters, kernel, stride, padding, dilation, groups
 SHAPES = {
@@ -63,3 +65,78 @@ def test_gradient_of_weight(target: Target, name):
     attrs, x, w, dy = case(name)
     attrs["weight_shape"] = w.shape
     check(conv_grad_weight.TEMPLATE, "conv2d_grad_weight", attrs, (x, dy), w.shape, target)
+
+
+@pytest.mark.parametrize("name", ["lenet1", "lenet2", "wide", "stride", "point"])
+def test_with_relu_and_pooling(target: Target, name):
+    attrs, x, w, dy = case(name)
+    bias = np.random.default_rng(2).standard_normal(w.shape[0]).astype(np.float32)
+    x[0, 0, 1, 1] = np.nan
+    n, f, rows, columns = dy.shape
+    out = np.full((n, f, rows // 2, columns // 2), np.nan, np.float32)
+    request = Request(
+        "conv2d_relu_max_pool2d", attrs, (operand(x), operand(w), operand(bias)), operand(out)
+    )
+    plan = conv.CONV_POOL.plan(request, target)
+    assert plan is not None
+    run(plan, (x, w, bias), out)
+    y = get("conv2d").reference(Attrs(attrs), *(a.astype(np.float64) for a in (x, w)))
+    y = np.maximum(y + bias[:, None, None], 0)
+    pool = {"kernel": (2, 2), "stride": (2, 2), "padding": ((0, 0), (0, 0))}
+    reference = get("max_pool2d").reference(Attrs(pool), y)
+    np.testing.assert_allclose(out, reference, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("op", ["conv2d", "conv2d_grad_input", "conv2d_grad_weight"])
+@pytest.mark.parametrize("name", ["lenet1", "lenet2"])
+@pytest.mark.parametrize("n", [0, 1, 9])
+def test_symbolic_batch(wide: Target, op, name, n):
+    attrs, x, w, dy = case(name)
+    x, dy = (np.concatenate([a] * 5)[:n] for a in (x, dy))
+    batch = symbol("n")
+    images = {a: (batch, *array.shape[1:]) for a, array in (("x", x), ("dy", dy))}
+    inputs, shapes, shape = {
+        "conv2d": ((x, w), (images["x"], w.shape), images["dy"]),
+        "conv2d_grad_input": ((dy, w), (images["dy"], w.shape), images["x"]),
+        "conv2d_grad_weight": ((x, dy), (images["x"], images["dy"]), w.shape),
+    }[op]
+    real = {"input_shape": x.shape, "weight_shape": w.shape}
+    out = np.full(tuple(n if d == batch else d for d in shape), np.nan, np.float32)
+    operands = tuple(contiguous(s, f32) for s in shapes)
+    request = Request(op, {**attrs, "input_shape": images["x"]}, operands, contiguous(shape, f32))
+    template = conv_grad_weight.TEMPLATE if op.endswith("weight") else conv.CONV
+    run(template.plan(request, wide), inputs, out, symbols={"n": n})
+    if n == 0:
+        assert not out.any()
+        return
+    exact = (a.astype(np.float64) for a in inputs)
+    reference = get(op).reference(Attrs({**attrs, **real}), *exact)
+    np.testing.assert_allclose(out, reference, rtol=1e-4, atol=1e-3)
+
+
+def add_and_relu(tile, index, mask, arguments):
+    place = arguments[0]
+    for number, stride in zip(index, arguments[1:], strict=True):
+        place = place + number * stride
+    return tl.maximum(tile + tl.load(place, mask), 0.0)
+
+
+@pytest.mark.parametrize("op", ["conv2d", "conv2d_grad_input", "conv2d_grad_weight"])
+@pytest.mark.parametrize("name", ["lenet1", "stride", "groups", "point"])
+def test_epilogue(target: Target, op, name):
+    attrs, x, w, dy = case(name)
+    inputs, like = {
+        "conv2d": ((x, w), dy),
+        "conv2d_grad_input": ((dy, w), x),
+        "conv2d_grad_weight": ((x, dy), w),
+    }[op]
+    attrs = {**attrs, "input_shape": x.shape, "weight_shape": w.shape}
+    other, out = like.copy(), np.full(like.shape, np.nan, np.float32)
+    strides = tuple(ScalarArg(s // 4, i64) for s in other.strides)
+    epilogue = Epilogue(add_and_relu, (operand(other),), f32, "add and relu", strides)
+    template = conv_grad_weight.TEMPLATE if op.endswith("weight") else conv.CONV
+    request = Request(op, attrs, tuple(map(operand, inputs)), operand(out), epilogue)
+    run(template.plan(request, target), inputs, out, extra=(other,))
+    exact = (a.astype(np.float64) for a in inputs)
+    reference = np.maximum(get(op).reference(Attrs(attrs), *exact) + other, 0)
+    np.testing.assert_allclose(out, reference, rtol=1e-4, atol=1e-4)

@@ -69,8 +69,9 @@ class Hook:
         """Return an epilogue as a hook."""
         if epilogue is None:
             return cls(identity)
-        pointers = (Pointer(operand.dtype) for operand in epilogue.operands)
-        kinds = (*pointers, *(scalar.dtype for scalar in epilogue.scalars))
+        pointers = tuple(Pointer(operand.dtype) for operand in epilogue.operands)
+        kinds: tuple[DType | Pointer, ...] = pointers
+        kinds += tuple(scalar.dtype for scalar in epilogue.scalars)
         return cls(epilogue.apply, epilogue.arguments, kinds, epilogue.key)
 
 

@@ -75,8 +75,7 @@ def _blocks(rows: Dim, width: int | None, registers: int) -> Iterator[Block]:
             if not fits(height, vectors, registers):
                 break
             if isinstance(rows, int):
-                rest = rows % height
-                heights = (height, rest) if rest else (height,)
+                heights: tuple[int, ...] = tuple(h for h in (height, rows % height) if h)
             elif height & (height - 1) == 0 and height <= 8:
                 heights = tuple(height >> i for i in range(height.bit_length()))
             else:

@@ -1,7 +1,7 @@
 """Convolution with the filters in the lanes, and the pixels of the input broadcast.
 
-A block of results is some pixels (rows by columns) by a panel of filters. For each tap one row of the
-packed panel meets the numbers that the pixels see there. The block is transposed in registers
+A block of results is some pixels (rows by columns) by a panel of filters. For each tap one row of
+the packed panel meets the numbers that the pixels see there. The block is transposed in registers
 before it is stored, as the output has its columns, not its filters, side by side. That suits many
 filters, long sums and any stride.
 """
@@ -117,7 +117,7 @@ def conv_channels(
     runs = tl.cdiv(of.rows, t.run)
     first = tl.program_id(0) % runs * t.run
     first_panel = tl.program_id(0) // runs * t.panels
-    last = min(first + t.run, of.rows)
+    last = tl.minimum(first + t.run, of.rows)
     source = x + image * of.x[0] + group * of.x[1]
     result = y + image * of.y[0] + group * of.y[1] + of.y_start
     if t.slab is None:
@@ -179,15 +179,13 @@ def conv_channels(
 
     def by_rows(panel: Any, vectors: int, valid: Any) -> None:
         whole = (last - first) // t.rows
-        for k in range(whole):
+        for k in tl.range(whole):
             by_columns(panel, vectors, valid, first + k * t.rows, t.rows)
-        if of.rows % t.rows != 0:
-            if last - first > whole * t.rows:
-                by_columns(panel, vectors, valid, first + whole * t.rows, of.rows % t.rows)
+        if of.rows % t.rows != 0 and last - first > whole * t.rows:
+            by_columns(panel, vectors, valid, first + whole * t.rows, of.rows % t.rows)
 
     full, rest = of.filters // t.width, of.filters % t.width
-    for panel in range(first_panel, min(first_panel + t.panels, full)):
+    for panel in tl.range(first_panel, tl.minimum(first_panel + t.panels, full)):
         by_rows(panel, t.vectors, None)
-    if rest != 0:
-        if first_panel + t.panels > full:
-            by_rows(full, tl.cdiv(rest, t.lanes), rest if rest % t.lanes != 0 else None)
+    if rest != 0 and first_panel + t.panels > full:
+        by_rows(full, tl.cdiv(rest, t.lanes), rest if rest % t.lanes != 0 else None)

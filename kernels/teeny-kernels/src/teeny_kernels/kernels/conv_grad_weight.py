@@ -3,10 +3,10 @@
     dw[f, c, i, j] = sum over n, y, x of
         dy[n, f, y, x] * x[n, c, y*stride + i*dilation - top, x*stride + j*dilation - left]
 
-Images are cut into chunks whose number does not depend on the threads. A program sums over the images
-of a chunk into memory of its own, and a last launch adds the chunks up in order: so the work is
-spread over threads and the result is always the same. Many filters lie in the lanes, with dy turned
-round before; few filters leave the lanes to the columns, whose sums are added up at the end.
+Images are cut into chunks whose number does not depend on the threads. A program sums over the
+images of a chunk into memory of its own, and a last launch adds the chunks up in order: so the work
+is spread over threads and the result is always the same. Many filters lie in the lanes, with dy
+turned round before; few filters leave the lanes to the columns, whose sums are added up at the end.
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ def turn(to: Any, dy: Any, first: Any, count: Any, valid: Any, t: Weights) -> No
     """Copy output rows [first, first + count) of some filters of dy to [pixel][filter]."""
     of = t.of
     dense = of.y[4] == 1 and of.y[3] == of.columns
-    for start in tl.static_range(0, t.width, t.lanes):
-        filter = start + tl.arange(0, t.lanes)[None, :]
-        inside = None if valid is None else filter < valid
+    step = tl.arange(0, t.lanes)[:, None]
 
-        def row(source: Any, place: Any, pixels: Any) -> None:
-            step = tl.arange(0, t.lanes)[:, None]
-            whole = pixels // t.lanes * t.lanes
+    def row(source: Any, place: Any, pixels: Any) -> None:
+        whole = pixels // t.lanes * t.lanes
+        for start in tl.static_range(0, t.width, t.lanes):
+            filter = start + tl.arange(0, t.lanes)[None, :]
+            inside = None if valid is None else filter < valid
             for p in range(0, whole, t.lanes):
                 value = tl.load(source + (p + step) * of.y[4] + filter * of.y[2], inside)
                 tl.store(place + (p + step) * t.width + filter, value)
@@ -110,11 +110,11 @@ def turn(to: Any, dy: Any, first: Any, count: Any, valid: Any, t: Weights) -> No
                 value = tl.load(source + (whole + step) * of.y[4] + filter * of.y[2], mask)
                 tl.store(place + (whole + step) * t.width + filter, value, last)
 
-        if dense:
-            row(dy + first * of.y[3], to, count * of.columns)
-        else:
-            for r in range(count):
-                row(dy + (first + r) * of.y[3], to + r * of.columns * t.width, of.columns)
+    if dense:
+        row(dy + first * of.y[3], to, count * of.columns)
+    else:
+        for r in range(count):
+            row(dy + (first + r) * of.y[3], to + r * of.columns * t.width, of.columns)
 
 
 @kernel
@@ -158,10 +158,10 @@ def sums_by_filter(
         for i in range(0, of.kernel[0], t.window_rows):
             block(seen, c, nc, i, start, first, count)
 
-    held = min(t.part, of.channels - channel)
-    for image in range(number * chunk, min(number * chunk + chunk, images)):
+    held = tl.minimum(t.part, of.channels - channel)
+    for image in tl.range(number * chunk, tl.minimum(number * chunk + chunk, images)):
         for first in range(0, of.rows, t.rows):
-            count = min(t.rows, of.rows - first)
+            count = tl.minimum(t.rows, of.rows - first)
             source = filters + image * of.y[0]
             if rest == 0 or panel < of.filters // t.width:
                 turn(turned, source, first, count, None, t)
@@ -170,12 +170,11 @@ def sums_by_filter(
             image_at = x + image * of.x[0] + group * of.x[1]
             seen = prepare(image_at, first, channel, held, t, slab)
             start = (image > number * chunk) | (first > 0)
-            for k in range(held // t.channels):
+            for k in tl.range(held // t.channels):
                 blocks(seen, k * t.channels, t.channels, start, first, count)
-            if of.channels % t.channels != 0:
-                if held % t.channels != 0:
-                    c = held // t.channels * t.channels
-                    blocks(seen, c, of.channels % t.channels, start, first, count)
+            if of.channels % t.channels != 0 and held % t.channels != 0:
+                c = held // t.channels * t.channels
+                blocks(seen, c, of.channels % t.channels, start, first, count)
 
 
 @kernel
@@ -229,9 +228,9 @@ def sums_by_column(
         if of.filters % t.filters != 0:
             windows(of.filters // t.filters * t.filters, of.filters % t.filters)
 
-    for image in range(number * chunk, min(number * chunk + chunk, images)):
+    for image in tl.range(number * chunk, tl.minimum(number * chunk + chunk, images)):
         for first in range(0, of.rows, t.rows):
-            count = min(t.rows, of.rows - first)
+            count = tl.minimum(t.rows, of.rows - first)
             image_at = x + image * of.x[0] + group * of.x[1]
             seen = prepare(image_at, first, 0, of.channels, t, slab)
             source = dy + of.y_start + group * of.y[1] + image * of.y[0]

@@ -53,7 +53,7 @@ def conv_rows(
     of = t.of
     image, group = tl.program_id(1), tl.program_id(2)
     first = tl.program_id(0) * t.run
-    last = min(first + t.run, of.rows)
+    last = tl.minimum(first + t.run, of.rows)
     width = t.vectors * t.lanes
     source = x + image * of.x[0] + group * of.x[1]
     filters = w + group * of.w[0] + of.w_start
@@ -110,11 +110,10 @@ def conv_rows(
 
     def by_rows(f: Any, nf: int) -> None:
         whole = (last - first) // t.rows
-        for k in range(whole):
+        for k in tl.range(whole):
             by_columns(f, nf, first + k * t.rows, t.rows)
-        if of.rows % t.rows != 0:
-            if last - first > whole * t.rows:
-                by_columns(f, nf, first + whole * t.rows, of.rows % t.rows)
+        if of.rows % t.rows != 0 and last - first > whole * t.rows:
+            by_columns(f, nf, first + whole * t.rows, of.rows % t.rows)
 
     for k in range(of.filters // t.filters):
         by_rows(k * t.filters, t.filters)

@@ -1,7 +1,7 @@
 """Matrix products by outer products of registers.
 
-A program computes a *panel*, some columns of the result, over a run of rows. A block of results stays
-in registers over the whole depth: each step takes `height` numbers of A, read in place and
+A program computes a *panel*, some columns of the result, over a run of rows. A block of results
+stays in registers over the whole depth: each step takes `height` numbers of A, read in place and
 broadcast, and one row of the panel of B, a few vector registers. The panel is read in place where
 its rows are contiguous and few; else it is first copied, by the program or by a launch before, to
 [depth][width] without gaps. (K. Goto, R. van de Geijn: "Anatomy of high-performance matrix
@@ -20,6 +20,9 @@ from teeny_triton import Ptr, Tile, TypeVar, constexpr, i64, kernel
 T = TypeVar("T")
 P = TypeVar("P")
 D = TypeVar("D")
+
+PACKED_BLOCKS = 8
+"""Blocks of rows that a program packs."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +129,12 @@ def pack_columns(
 ) -> None:
     """Pack B [depth, columns] into panels, a program for each panel of each batch item."""
     panel, inner, outer = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    padded = tl.cdiv(depth, t.lanes) * t.lanes
+    padded: Any = tl.cdiv(depth, t.lanes) * t.lanes
     item = (outer * tl.num_programs(1) + inner) * tl.num_programs(0)
     to = packed + (item + panel) * (t.width * padded)
     source = b + outer * b_outer + inner * b_inner + panel * t.width * b_column
 
-    def pack(width: int, valid: Any) -> None:
+    def pack(width: Any, valid: Any) -> None:
         pack_panel(to, source, depth, b_depth, b_column, width, valid, t.lanes)
 
     by_panel(panel, columns, t, pack)
@@ -139,22 +142,27 @@ def pack_columns(
 
 @kernel
 def pack_rows(a: Ptr[T], packed: Ptr[P], rows: i64, depth: i64, a_depth: i64, t: Tiling) -> None:
-    """Pack A [rows, depth], whose columns are contiguous, a program for each block of rows.
+    """Pack A [rows, depth], whose columns are contiguous, a program for `PACKED_BLOCKS` blocks.
 
-    The block of `height` rows from row r on lies at r * depth as [depth][height].
+    The block of `height` rows from row r on lies at r * depth as [depth][height]. The blocks of a
+    program are packed side by side, so that A is read by long runs.
     """
-    row = tl.program_id(0) * t.heights[0]
+    height = t.heights[0]
+    full = rows // height
+    first = tl.program_id(0) * PACKED_BLOCKS
+    last = tl.minimum(first + PACKED_BLOCKS, full)
 
-    def pack(height: int) -> None:
-        at = tl.arange(0, height)[None, :]
-        for k in range(depth):
-            value = tl.load(a + row + at + k * a_depth)
-            tl.store(packed + row * depth + k * height + at, value)
+    def copy(row: Any, count: int, k: Any) -> None:
+        at = tl.arange(0, count)
+        value = tl.load(a + row + at + k * a_depth)
+        tl.store(packed + row * depth + k * count + at, value)
 
-    if len(t.heights) == 1 or row + t.heights[0] <= rows:
-        pack(t.heights[0])
-    else:
-        pack(t.heights[1])
+    for k in tl.range(depth):
+        for block in tl.range(first, last):
+            copy(block * height, height, k)
+    if len(t.heights) > 1 and first + PACKED_BLOCKS > full:
+        for k in tl.range(depth):
+            copy(full * height, t.heights[1], k)
 
 
 @kernel
@@ -197,13 +205,13 @@ def matmul(
     inner, outer = tl.program_id(1), tl.program_id(2)
     runs = tl.cdiv(rows, t.run)
     panel, first = tl.program_id(0) // runs, tl.program_id(0) % runs * t.run
-    last = min(first + t.run, rows)
+    last = tl.minimum(first + t.run, rows)
     left = a + outer * a_outer + inner * a_inner
     right = b + outer * b_outer + inner * b_inner + panel * t.width * b_column
     result = c + outer * c_outer + inner * c_inner
-    padded = tl.cdiv(depth, t.lanes) * t.lanes
+    padded: Any = tl.cdiv(depth, t.lanes) * t.lanes
 
-    def compute(width: int, valid: Any) -> None:
+    def compute(width: Any, valid: Any) -> None:
         """Compute one panel over the run of rows."""
         lane = tl.arange(0, width)[None, :]
         mask = None if valid is None else lane < valid
@@ -230,7 +238,7 @@ def matmul(
             row = first
             for height in t.heights:
                 count = (last - row) // height
-                for i in range(count):
+                for i in tl.range(count):
                     work(row + i * height, height)
                 row += count * height
 
@@ -249,23 +257,25 @@ def matmul(
             """Copy a part of the panel, add its products to the sums in memory, and so on."""
             held = tl.scratch(t.depth_block * width, t.accumulator)
             sums = tl.scratch(t.run * width, t.accumulator)
-            for k in range(0, max(depth, 1), t.depth_block):
-                size = min(t.depth_block, depth - k)
+
+            def part(k: Any, size: Any) -> None:
                 source = right + k * b_depth
                 pack_panel(held, source, size, b_depth, b_column, width, valid, t.lanes)
+                blocks(lambda row, height: block(row, height, k, size))
 
-                def block(row: Any, height: int) -> None:
-                    at = row + tl.arange(0, height)[:, None]
-                    place = sums + (at - first) * width + lane
-                    acc = tl.load(place, k > 0)
-                    column, a_step = column_of(row, height, k)
-                    acc = product(acc, column, held + lane, size, a_step, width, None)
-                    if k + t.depth_block < depth:
-                        tl.store(place, acc)
-                    else:
-                        finish(acc, at)
+            def block(row: Any, height: int, k: Any, size: Any) -> None:
+                at = row + tl.arange(0, height)[:, None]
+                place = sums + (at - first) * width + lane
+                acc = tl.load(place, k > 0)
+                column, a_step = column_of(row, height, k)
+                acc = product(acc, column, held + lane, size, a_step, width, None)
+                if k + t.depth_block < depth:
+                    tl.store(place, acc)
+                else:
+                    finish(acc, at)
 
-                blocks(block)
+            for k in tl.range(0, tl.maximum(depth, 1), t.depth_block):
+                part(k, tl.minimum(t.depth_block, depth - k))
 
         if t.source == "direct":
             at_once(right, b_depth, mask)

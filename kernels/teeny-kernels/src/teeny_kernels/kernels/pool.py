@@ -81,7 +81,7 @@ class Pool:
 def by_plane(images: Any, t: Pool, work: Any) -> None:
     """Call `work(image, channel)` for each plane of this program."""
     first = tl.program_id(0) * t.planes
-    for plane in range(first, min(first + t.planes, images * t.channels)):
+    for plane in tl.range(first, tl.minimum(first + t.planes, images * t.channels)):
         work(plane // t.channels, plane % t.channels)
 
 
@@ -191,7 +191,7 @@ def share(row: Any, column: Any, t: Pool) -> Any:
     if t.count_pad or not t.reaches_out:
         return 1.0 / (t.kernel[0] * t.kernel[1])
     y, x = row * t.stride[0] - t.top, column * t.stride[1] - t.left
-    rows = min(y + t.kernel[0], t.height) - max(y, 0)
+    rows = tl.minimum(y + t.kernel[0], t.height) - tl.maximum(y, 0)
     columns = tl.minimum(x + t.kernel[1], t.width) - tl.maximum(x, 0)
     return 1.0 / (rows * columns).to(t.dtype)
 

@@ -1,4 +1,4 @@
-"""The templates of `conv2d` and `conv2d_grad_input`, and of convolution, ReLU and pooling in one."""
+"""Templates of `conv2d` and `conv2d_grad_input`, and of convolution, ReLU and pooling as one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ConvTemplate:
     """Serves `conv2d` and `conv2d_grad_input` of images whose sizes are numbers."""
 
     name = "conv2d"
-    ops = ("conv2d", "conv2d_grad_input")
+    ops: tuple[str, ...] = ("conv2d", "conv2d_grad_input")
 
     def plan(self, request: Request, target: Target) -> Plan | None:
         """Return the launches for `request`, None for symbolic image sizes."""
@@ -54,14 +54,15 @@ class ConvTemplate:
 
 
 class ConvPoolTemplate:
-    """Serves `conv2d_relu_max_pool2d`(x, w, bias [filters]) = max_pool2d(relu(conv2d(x, w) + bias)).
+    """Serves `conv2d_relu_max_pool2d` of x, w and bias [filters].
 
-    The windows of the pooling are 2 x 2 without overlap; the attributes are those of `conv2d`. A sum
-    with a bias and ReLU are monotone, so the pooling comes first: the result is the same to the bit.
+    That is max_pool2d(relu(conv2d(x, w) + bias)) with windows of 2 x 2 without overlap, and the
+    attributes of `conv2d`. A sum with a bias and ReLU are monotone, so that pooling comes first:
+    the result is the same to the bit.
     """
 
     name = "conv2d_relu_max_pool2d"
-    ops = ("conv2d_relu_max_pool2d",)
+    ops: tuple[str, ...] = ("conv2d_relu_max_pool2d",)
 
     def plan(self, request: Request, target: Target) -> Plan | None:
         """Return the launches for `request`, None for symbolic image sizes."""
@@ -82,16 +83,19 @@ CONV, CONV_POOL = TEMPLATES
 
 def _relu_hook(bias: Operand, then: Hook) -> Hook:
     """Add a bias by filter and take the positive part, then go on with another hook."""
+    (filters,) = bias.shape
+    assert isinstance(filters, int)
 
     def apply(tile: Tile, index: Sequence[Tile], mask: Tile | None, extra: Sequence[Tile]) -> Tile:
-        value = tile + tl.load(extra[0] + index[1]).to(tile.dtype)
+        filter = index[1]
+        value = tile + tl.load(extra[0] + filter, filter < filters).to(tile.dtype)
         return then.apply(tl.maximum(value, 0.0), index, mask, extra[1:])
 
     return Hook(
         apply,
         (BufferArg("input", 2), *then.arguments),
         (Pointer(bias.dtype), *then.kinds),
-        f"bias relu {then.key}",
+        f"bias {filters} relu {then.key}",
     )
 
 

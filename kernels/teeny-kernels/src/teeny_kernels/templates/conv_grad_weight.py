@@ -33,7 +33,7 @@ class ConvGradWeightTemplate:
     """Serves `conv2d_grad_weight` of images whose sizes are numbers."""
 
     name = "conv2d_grad_weight"
-    ops = ("conv2d_grad_weight",)
+    ops: tuple[str, ...] = ("conv2d_grad_weight",)
 
     def plan(self, request: Request, target: Target) -> Plan | None:
         """Return the launches for `request`, None for symbolic image sizes."""

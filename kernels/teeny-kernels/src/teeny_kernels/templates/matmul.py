@@ -103,7 +103,7 @@ class MatmulTemplate:
     """Serves `matmul` of floats."""
 
     name = "matmul"
-    ops = ("matmul",)
+    ops: tuple[str, ...] = ("matmul",)
 
     def plan(self, request: Request, target: Target) -> Plan | None:
         """Return the launches for `request`, None for integers and unusual batches."""
@@ -324,7 +324,7 @@ def _pack(product: Product, t: Tiling, b: Buffer, packed: Buffer, grid: tuple[Di
 def _pack_rows(product: Product, t: Tiling, a: Buffer, packed: Buffer) -> Launch:
     return launch(
         kernels.pack_rows,
-        (ceildiv(product.rows, t.heights[0]),),
+        (product.rows // (t.heights[0] * kernels.PACKED_BLOCKS) + 1,),
         {"a": a, "packed": packed},
         sizes={name: product.sizes[name] for name in ("rows", "depth", "a_depth")},
         constants={"t": t},

@@ -46,7 +46,7 @@ class PoolTemplate:
     """Serves pooling of floats over images whose sizes are numbers."""
 
     name = "pool"
-    ops = tuple(_ROLES)
+    ops: tuple[str, ...] = tuple(_ROLES)
 
     def plan(self, request: Request, target: Target) -> Plan | None:
         """Return the launch for `request`, None for integers and symbolic image sizes."""
