@@ -33,9 +33,7 @@ def fma_chains(x: Ptr[triton.f32], steps: i64, SIZE: constexpr) -> None:
 
 
 @triton.kernel
-def copy(
-    source: Ptr[triton.f32], target: Ptr[triton.f32], blocks: i64, BLOCK: constexpr
-) -> None:
+def copy(source: Ptr[triton.f32], target: Ptr[triton.f32], blocks: i64, BLOCK: constexpr) -> None:
     """Copy one block; programs past the last block begin again with the first."""
     lanes = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     tl.store(target + lanes, tl.load(source + lanes))

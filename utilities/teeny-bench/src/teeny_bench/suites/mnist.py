@@ -57,7 +57,8 @@ def _losses(step: Step, images: Any, labels: Any, count: int) -> NDArray[np.floa
 
 def _our_step() -> Step:
     model, _ = _models()
-    return tn.train_step(model, nn.CrossEntropyLoss(), optim.AdamW(lr=LEARNING_RATE))
+    optimizer = optim.AdamW(lr=LEARNING_RATE)
+    return tn.train_step(model, nn.CrossEntropyLoss(), optimizer, device=DEVICE)
 
 
 def _peer_step(peer: str) -> Step:
