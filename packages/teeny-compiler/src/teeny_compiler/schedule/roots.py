@@ -119,7 +119,7 @@ def _forced(graph: FXGraph) -> set[int]:
     forced = set(graph.results)
     for number, node in enumerate(graph.nodes):
         if is_template(node.op):
-            forced |= {number, *template_bases(graph, number)}
+            forced.update(template_bases(graph, number))
         elif node.op in GATHERS or node.op == "random_bits":
             forced.add(node.inputs[0])
     return forced
