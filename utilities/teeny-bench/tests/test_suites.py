@@ -25,24 +25,24 @@ SAMPLES = [
 ]
 
 
-def cases(suite: str) -> dict[str, Case]:
+def named(suite: str) -> dict[str, Case]:
     return {case.name: case for case in SUITES[suite]("torch")}
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_names_are_unique(suite: str) -> None:
-    assert len(cases(suite)) == len(list(SUITES[suite]("torch")))
+    assert len(named(suite)) == len(list(SUITES[suite]("torch")))
 
 
 @pytest.mark.parametrize(("suite", "name"), SAMPLES)
 def test_both_sides_agree(suite: str, name: str) -> None:
-    case = cases(suite)[name]
+    case = named(suite)[name]
     check(case, case.build())
 
 
 def test_training_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mnist, "EPOCH_STEPS", 4)
-    (case,) = (case for name, case in cases("mnist").items() if name.startswith("train"))
+    (case,) = (case for name, case in named("mnist").items() if name.startswith("train"))
     sides = case.build()
     check(case, sides)
     assert sides.ours().shape == sides.peer().shape == (4,)  # type: ignore[attr-defined]
@@ -50,7 +50,7 @@ def test_training_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_both_directions_of_each_shape_count_alike() -> None:
     # ResNet's 3x3 convolution of 64 channels at 56 x 56: 2·64·64·9·56² operations a pass.
-    found = cases("conv")
+    found = named("conv")
     for name in ("resnet 64@56", "resnet 64@56 dX", "resnet 64@56 dW"):
         assert found[name].flops == 2 * 64 * 64 * 9 * 56**2
     assert found["mobilenet dw 144@56"].flops == 2 * 144 * 9 * 56**2
@@ -58,7 +58,7 @@ def test_both_directions_of_each_shape_count_alike() -> None:
 
 def test_the_peer_of_each_shape_has_its_size() -> None:
     for shape in conv.FORWARD:
-        sides = cases("conv")[shape.name].build()
+        sides = named("conv")[shape.name].build()
         assert tuple(sides.peer().shape) == shape.output  # type: ignore[attr-defined]
 
 

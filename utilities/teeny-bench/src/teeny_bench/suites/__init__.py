@@ -3,18 +3,14 @@
 from collections.abc import Mapping
 
 from teeny_bench.case import Suite
-from teeny_bench.suites.attention import attention
-from teeny_bench.suites.conv import conv
-from teeny_bench.suites.gemm import gemm
-from teeny_bench.suites.mnist import mnist
-from teeny_bench.suites.rows import layernorm, pointwise, softmax
+from teeny_bench.suites import attention, conv, gemm, mnist, rows
 
 SUITES: Mapping[str, Suite] = {
-    "gemm": gemm,
-    "pointwise": pointwise,
-    "softmax": softmax,
-    "layernorm": layernorm,
-    "attention": attention,
-    "conv": conv,
-    "mnist": mnist,
+    "gemm": gemm.cases,
+    "pointwise": rows.pointwise,
+    "softmax": rows.softmax,
+    "layernorm": rows.layernorm,
+    "attention": attention.cases,
+    "conv": conv.cases,
+    "mnist": mnist.cases,
 }

@@ -15,7 +15,7 @@ from teeny_bench.programs import normal, pair
 SHAPES = ((1, 8, 512, 64), (1, 8, 1024, 64), (1, 8, 1024, 128), (1, 8, 2048, 64))
 
 
-def attention(peer: str) -> Iterator[Case]:
+def cases(peer: str) -> Iterator[Case]:
     """Yield full and causal attention for (batch, heads, sequence, head size)."""
     for shape in SHAPES:
         batch, heads, length, width = shape

@@ -86,7 +86,7 @@ FORWARD = (
 BACKWARD = (*FORWARD[:2], FORWARD[3], FORWARD[5])
 
 
-def conv(peer: str) -> Iterator[Case]:
+def cases(peer: str) -> Iterator[Case]:
     """Yield forward passes with bias, then gradients of input and weight."""
     for shape in FORWARD:
         yield Case(shape.name, partial(_forward, peer, shape), flops=shape.flops)

@@ -18,7 +18,7 @@ LAYOUTS: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def gemm(peer: str) -> Iterator[Case]:
+def cases(peer: str) -> Iterator[Case]:
     """Yield n³ products for each size and layout."""
     for size in SIZES:
         for layout in LAYOUTS:

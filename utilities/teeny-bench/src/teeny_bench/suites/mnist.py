@@ -25,7 +25,7 @@ INFERENCE_BATCHES = (1, 256)
 Step = Callable[[Any, Any], Any]
 
 
-def mnist(peer: str) -> Iterator[Case]:
+def cases(peer: str) -> Iterator[Case]:
     """Yield training and inference."""
     training = partial(_training, peer)
     yield Case(f"train epoch, batch {BATCH}", training, tolerance=1e-3)
