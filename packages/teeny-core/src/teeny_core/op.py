@@ -112,6 +112,7 @@ class OpDef:
         traits: names of properties from which rewrites derive (commutative, elementwise, …).
         arity: number of operands; None for any number.
         attributes: names of the attributes, all required.
+        expand: for a composite, its node → the same value made of other operations.
     """
 
     name: str
@@ -121,6 +122,7 @@ class OpDef:
     traits: frozenset[str] = frozenset()
     arity: int | None = None
     attributes: tuple[str, ...] = ()
+    expand: Callable[[Node], Node] | None = None
 
     def check(self, inputs: tuple[TensorType, ...], attrs: Attrs) -> TensorType:
         """Return the type of the result after checking operands and attributes.

@@ -293,7 +293,19 @@ def _contractions() -> Iterable[OpCase]:
     plain = {"transpose_a": False, "transpose_b": False}
     yield OpCase("matmul", (Sample((3, 0)), Sample((0, 4))), plain, WIDE, label="no-depth")
     yield OpCase("matmul", (Sample((0, 3)), Sample((3, 4))), plain, WIDE, label="no-rows")
+    yield from _attention()
     yield from _convolutions()
+
+
+def _attention() -> Iterable[OpCase]:
+    for causal in (False, True):
+        attrs, label = {"causal": causal, "scale": 0.5}, "causal" if causal else "full"
+        plain = Sample((5, 4)), Sample((7, 4)), Sample((7, 3))
+        yield OpCase("attention", plain, attrs, WIDE, (0, 1, 2), label, scale=4)
+        heads = tuple(Sample((2, 3, *sample.shape)) for sample in plain)
+        yield OpCase("attention", heads, attrs, WIDE, (0, 1, 2), f"{label}-heads", scale=4)
+        long = Sample((2, 65, 16)), Sample((2, 97, 16)), Sample((2, 97, 24))
+        yield OpCase("attention", long, attrs, WIDE, label=f"{label}-long", scale=8)
 
 
 def _convolutions() -> Iterable[OpCase]:

@@ -5,6 +5,7 @@ put those on top.
 """
 
 from teeny_core.op import Attrs, OpDef, TensorType, all_ops, get, register
+from teeny_core.ops.attention import attention
 from teeny_core.ops.contraction import matmul
 from teeny_core.ops.conv import conv2d, conv2d_grad_input, conv2d_grad_weight
 from teeny_core.ops.convert import convert
@@ -113,6 +114,7 @@ __all__ = [
     "argmax",
     "argmin",
     "array",
+    "attention",
     "avg_pool2d",
     "avg_pool2d_grad",
     "bitcast",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from teeny_core import ops
-from teeny_core.dtype import i64
+from teeny_core.dtype import i64, promote
 from teeny_core.errors import OpError, ShapeError
 from teeny_core.nn.functional.random import dropout
-from teeny_core.tensor import AnyTensor
+from teeny_core.tensor import AnyTensor, core
 
 
 def scaled_dot_product_attention(
@@ -40,8 +40,25 @@ def scaled_dot_product_attention(
     Raises:
         OpError: a mask is given together with `is_causal`.
     """
+    if attn_mask is None and dropout_p == 0.0:
+        return _attention(query, key, value, is_causal, scale)
     weights = attention_weights(query, key, attn_mask, is_causal, scale)
     return dropout(weights, dropout_p).matmul(value)
+
+
+def _attention(
+    query: AnyTensor, key: AnyTensor, value: AnyTensor, causal: bool, scale: float | None
+) -> AnyTensor:
+    """Make the one operation; leading extents are broadcast."""
+    dtype = promote(promote(query.dtype, key.dtype), value.dtype)
+    leading = [tensor.shape[:-2] for tensor in (query, key, value)]
+    batch = core.broadcast_shapes(core.broadcast_shapes(leading[0], leading[1]), leading[2])
+    nodes = [
+        core.expand(core.cast(tensor.node, dtype), (*batch, *tensor.shape[-2:]))
+        for tensor in (query, key, value)
+    ]
+    factor = _factor(query) if scale is None else float(scale)
+    return query._result(ops.attention(*nodes, causal=causal, scale=factor), key, value)
 
 
 def attention_weights(
