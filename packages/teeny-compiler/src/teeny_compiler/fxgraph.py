@@ -7,7 +7,7 @@ so is `stop_gradient`, which has done its work by now.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ from teeny_core import (
     symbols_of,
 )
 from teeny_core import shape as shapes
+from teeny_core.internal import topological
 
 UNSHARED = frozenset({"input"})
 """Ops whose nodes are distinct even when they look the same."""
@@ -69,20 +70,37 @@ class FXGraph:
     updates: tuple[tuple[int, int], ...] = ()
 
     @staticmethod
-    def from_graph(graph: Graph) -> FXGraph:
+    def from_graph(graph: Graph, keep: Callable[[Node], bool] | None = None) -> FXGraph:
         """Bring a graph into canonical form.
+
+        Args:
+            graph: the graph.
+            keep: whether a composite op stays one, since a kernel computes it; else it is spelled
+                out.
 
         Raises:
             CompileError: when it holds a lazy tensor's buffer, which only lifting makes an input.
         """
         builder = FxBuilder(graph.name)
         ids: dict[Node, int] = {}
+
+        def number(node: Node) -> int:
+            expand = node.definition.expand
+            if expand is None or (keep is not None and keep(node)):
+                operands = [ids[operand] for operand in node.inputs]
+                return builder.add(node.op, operands, node.attrs, node.scope)
+            spelled = expand(node)
+            visit(topological((spelled,)))
+            return ids[spelled]
+
+        def visit(nodes: Iterable[Node]) -> None:
+            for node in nodes:
+                if node not in ids:
+                    ids[node] = number(node)
+
         for node in (*graph.inputs, *graph.parameters):
             ids[node] = builder.leaf(node.attrs["name"], node.type)
-        for node in graph.nodes:
-            if node not in ids:
-                operands = [ids[operand] for operand in node.inputs]
-                ids[node] = builder.add(node.op, operands, node.attrs, node.scope)
+        visit(graph.nodes)
         return builder.finish(
             inputs=[ids[node] for node in graph.inputs],
             parameters=[ids[node] for node in graph.parameters],

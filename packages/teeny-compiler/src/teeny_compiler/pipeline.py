@@ -102,7 +102,9 @@ def _plain(value: Any, context: Context) -> str:
 
 
 def _fxgraph(graph: Graph, context: Context) -> FXGraph:
-    return FXGraph.from_graph(graph)
+    from teeny_compiler.lower.templates import serves
+
+    return FXGraph.from_graph(graph, lambda node: serves(node, context.target))
 
 
 def _optimised(graph: FXGraph, context: Context) -> FXGraph:

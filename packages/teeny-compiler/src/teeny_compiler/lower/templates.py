@@ -13,7 +13,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from teeny_core import CompileError, Dim, DType, numel
+from teeny_core import CompileError, Dim, DType, Node, numel
 from teeny_triton.launch import BufferArg, Epilogue, Operand, Plan, Request, ScalarArg, Template
 from teeny_triton.target import Target
 
@@ -61,6 +61,15 @@ def installed_templates() -> tuple[Template, ...]:
             ) from error
         found += loaded if isinstance(loaded, Sequence) else [loaded]
     return tuple(found)
+
+
+def serves(node: Node, target: Target, templates: Sequence[Template] | None = None) -> bool:
+    """Say whether a library computes an op on row-major operands by a kernel of its own."""
+    operands = (*node.inputs, node)
+    inputs = tuple(Operand(x.shape, row_major(x.shape), x.dtype) for x in operands)
+    request = Request(node.op, dict(node.attrs), inputs[:-1], inputs[-1])
+    known = installed_templates() if templates is None else templates
+    return any(node.op in t.ops and t.plan(request, target) is not None for t in known)
 
 
 @dataclass(frozen=True)
