@@ -85,7 +85,7 @@ def launch(
     grid: Sequence[Dim],
     buffers: Mapping[str, Buffer],
     *,
-    sizes: Mapping[str, Dim] | None = None,
+    sizes: Mapping[str, Dim | tuple[Dim, ...]] | None = None,
     constants: Mapping[str, Any] | None = None,
     hook: Hook | None = None,
     work: Work = Work(),
@@ -96,26 +96,29 @@ def launch(
         kernel: takes the buffers, the sizes and the constants by name.
         grid: one to three extents.
         buffers: pointer arguments by name.
-        sizes: integers by name: constants where they are numbers, i64 parameters where not.
+        sizes: integers, or tuples of them, by name: constants where they are numbers, i64
+            parameters where not.
         constants: Python values by name; their `repr` tells them apart.
         hook: for a kernel that has one; it takes a last parameter `extra`, a tuple, and a constant
             `EPILOGUE`.
         work: the cost of the whole launch.
     """
-    arguments: dict[str, Argument] = {name: b.argument for name, b in buffers.items()}
+    arguments: dict[str, tuple[Argument, ...]] = {n: (b.argument,) for n, b in buffers.items()}
     signature: dict[str, Any] = {name: Pointer(b.dtype) for name, b in buffers.items()}
     known: dict[str, Any] = dict(constants or {})
     for name, size in (sizes or {}).items():
-        if isinstance(size, int):
+        several = size if isinstance(size, tuple) else (size,)
+        if all(isinstance(number, int) for number in several):
             known[name] = size
         else:
-            signature[name] = i64
-            arguments[name] = ScalarArg(size, i64)
+            signature[name] = (i64,) * len(several) if isinstance(size, tuple) else i64
+            arguments[name] = tuple(ScalarArg(number, i64) for number in several)
     if hook is not None:
         signature["extra"], known["EPILOGUE"] = hook.kinds, hook.apply
     function = _specialised(kernel, signature, known, hook.key if hook else "")
     names = [name for name in kernel.signature.parameters if name in arguments]
-    ordered = (*(arguments[name] for name in names), *(hook.arguments if hook else ()))
+    ordered = tuple(argument for name in names for argument in arguments[name])
+    ordered += hook.arguments if hook else ()
     return Launch(function, tuple(grid), ordered, work.flops, work.bytes)
 
 

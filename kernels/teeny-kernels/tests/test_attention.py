@@ -1,0 +1,122 @@
+import math
+
+import numpy as np
+import pytest
+from teeny_core import bf16, bool_, f32, symbol
+from teeny_kernels.templates.attention import TEMPLATE
+from teeny_kernels.testing import contiguous, operand, run
+from teeny_triton import Target
+from teeny_triton import language as tl
+from teeny_triton.launch import Epilogue, Request
+
+
+def random(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def reference(q, k, v, scale, causal, mask=None):
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = np.einsum("bhsd,bhtd->bhst", q, k) * scale
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    if causal:
+        s, t = scores.shape[2:]
+        scores = np.where(np.tril(np.ones((s, t), bool)), scores, -np.inf)
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(np.isinf(top), 0, top))
+    total = weights.sum(-1, keepdims=True)
+    return np.einsum("bhst,bhte->bhse", weights / np.where(total == 0, 1, total), v)
+
+
+def check(target, q, k, v, *, causal=False, mask=None, symbols=None, shapes=None, tolerance=2e-5):
+    scale = 1 / math.sqrt(q.shape[-1])
+    inputs = (q, k, v) if mask is None else (q, k, v, mask)
+    shape = (*q.shape[:3], v.shape[3])
+    out = np.full(shape, np.nan, q.dtype)
+    operands = tuple(map(operand, inputs))
+    result = operand(out)
+    if shapes:
+        operands = tuple(contiguous(s, f32) for s in shapes[:-1])
+        result = contiguous(shapes[-1], f32)
+    request = Request("attention", {"scale": scale, "causal": causal}, operands, result)
+    plan = TEMPLATE.plan(request, target)
+    assert plan is not None
+    run(plan, inputs, out, symbols=symbols)
+    expected = reference(q, k, v, scale, causal, mask)
+    np.testing.assert_allclose(out.astype(np.float64), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("s", [1, 13, 40])
+def test_square(target: Target, s, causal):
+    q, k, v = (random((1, 2, s, 20), i) for i in range(3))
+    check(target, q, k, v, causal=causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_several_blocks_of_keys_and_runs_of_queries(wide: Target, causal):
+    q, k, v = random((1, 1, 200, 16)), random((1, 1, 300, 16), 1), random((1, 1, 300, 40), 2)
+    check(wide, q * 3, k, v, causal=causal)
+
+
+def test_more_queries_than_keys(wide: Target):
+    q, k, v = random((1, 1, 40, 8)), random((1, 1, 7, 8), 1), random((1, 1, 7, 8), 2)
+    for causal in (False, True):
+        check(wide, q, k, v, causal=causal)
+
+
+@pytest.mark.parametrize("kind", [bool, np.float32])
+@pytest.mark.parametrize("causal", [False, True])
+def test_masks_and_queries_that_see_nothing(target: Target, kind, causal):
+    q, k, v = (random((2, 2, 19, 12), i) for i in range(3))
+    seen = np.random.default_rng(3).random((2, 2, 19, 19)) < 0.7
+    seen[0, 1, 5] = False
+    mask = seen if kind is bool else np.where(seen, random(seen.shape, 4), -np.inf)
+    check(target, q, k, v, causal=causal, mask=mask.astype(kind))
+
+
+def test_broadcast_heads_and_other_strides(wide: Target):
+    q = random((2, 30, 4, 16)).transpose(0, 2, 1, 3)
+    k, v = (np.broadcast_to(random((2, 1, 30, 16), i), (2, 4, 30, 16)) for i in (1, 2))
+    mask = np.broadcast_to(random((30, 30), 3), (2, 4, 30, 30))
+    check(wide, q, k, v, mask=mask)
+
+
+def test_no_keys_and_no_queries(wide: Target):
+    check(wide, random((1, 2, 5, 8)), random((1, 2, 0, 8)), random((1, 2, 0, 8)))
+    check(wide, random((1, 2, 0, 8)), random((1, 2, 5, 8)), random((1, 2, 5, 8)))
+
+
+@pytest.mark.parametrize("n", [1, 30])
+def test_symbolic_length(wide: Target, n):
+    q, k, v = (random((2, 2, n, 16), i) for i in range(3))
+    shape = (2, 2, symbol("n"), 16)
+    check(wide, q, k, v, causal=True, symbols={"n": n}, shapes=(shape,) * 4)
+
+
+def test_half_precision(wide: Target):
+    q, k, v = (random((1, 1, 20, 16), i).astype(bf16.numpy) for i in range(3))
+    check(wide, q, k, v, tolerance=2e-2)
+
+
+def test_large_scores_do_not_overflow(wide: Target):
+    q, k, v = (random((1, 1, 20, 16), i) for i in range(3))
+    check(wide, q * 100, k * 100, v, tolerance=1e-3)
+    assert bool_.is_bool
+
+
+def double(tile, index, mask, arguments):
+    assert len(index) == 4
+    place = arguments[0] + index[0] * 20 * 16 + index[1] * 20 * 16 + index[2] * 16 + index[3]
+    return tile * 2 + tl.load(place, mask)
+
+
+def test_epilogue(wide: Target):
+    q, k, v = (random((1, 1, 20, 16), i) for i in range(3))
+    other, out = random((1, 1, 20, 16), 4), np.full((1, 1, 20, 16), np.nan, np.float32)
+    epilogue = Epilogue(double, (operand(other),), f32, "double")
+    attrs = {"scale": 0.25, "causal": False}
+    request = Request("attention", attrs, tuple(map(operand, (q, k, v))), operand(out), epilogue)
+    run(TEMPLATE.plan(request, wide), (q, k, v), out, extra=(other,))
+    expected = reference(q, k, v, 0.25, False) * 2 + other
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
