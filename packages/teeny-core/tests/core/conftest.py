@@ -22,7 +22,8 @@ class ReferenceProgram(Program):
         return self._graph
 
     def __call__(self, *arrays: ArrayLike) -> Array | tuple[Array, ...]:
-        settle()
+        if self._graph.updates:
+            settle()
         values = {name: buffer.numpy() for name, buffer in self._buffers.items()}
         outputs, updates = evaluate_updates(self._graph, arrays, values)
         for name, value in updates.items():

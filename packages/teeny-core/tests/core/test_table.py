@@ -75,6 +75,12 @@ def _matmul(attrs: Any, a: Any, b: Any) -> Any:
     return a @ b
 
 
+def _attention(attrs: Any, query: Any, key: Any, value: Any) -> Any:
+    return functional.scaled_dot_product_attention(
+        query, key, value, is_causal=attrs["causal"], scale=attrs["scale"]
+    )
+
+
 def _image_pad(attrs: Any, x: Any, value: float) -> Any:
     (top, bottom), (left, right) = attrs["padding"]
     return functional.pad(x, (left, right, top, bottom), value=value)
@@ -142,6 +148,12 @@ def _take_along_grad(attrs: Any, index: Any, dy: Any) -> Any:
     return total.scatter_add(attrs["axis"], index.long(), dy.to(total.dtype)).to(dy.dtype)
 
 
+SAME_NAME = """
+    floor ceil round trunc exp exp2 expm1 sin cos tanh sigmoid erf tan log log2 sqrt rsqrt
+    reciprocal log1p isnan isinf logical_not bitwise_not add sub mul div pow maximum minimum
+    eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor
+""".split()  # noqa: SIM905
+
 PLAIN: dict[str, Callable[..., Any]] = {
     "abs": torch.abs,
     "neg": torch.neg,
@@ -150,10 +162,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "where": torch.where,
     "stop_gradient": torch.detach,
     "concat": torch.cat,
-    **{
-        name: getattr(torch, name)
-        for name in ["floor", "ceil", "round", "trunc", "exp", "exp2", "expm1", "sin", "cos", "tanh", "sigmoid", "erf", "tan", "log", "log2", "sqrt", "rsqrt", "reciprocal", "log1p", "isnan", "isinf", "logical_not", "bitwise_not", "add", "sub", "mul", "div", "remainder", "pow", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"]
-    },
+    **{name: getattr(torch, name) for name in SAME_NAME},
     "shl": torch.bitwise_left_shift,
     "shr": torch.bitwise_right_shift,
     "mod": torch.remainder,
@@ -174,6 +183,7 @@ WITH_ATTRS: dict[str, Callable[..., Any]] = {
     "pad": _pad,
     "concat": lambda attrs, *xs: torch.cat(xs, attrs["axis"]),
     "matmul": _matmul,
+    "attention": _attention,
     "conv2d": _conv,
     "conv2d_grad_input": _conv_grad_input,
     "conv2d_grad_weight": _conv_grad_weight,

@@ -47,8 +47,7 @@ class Tensor(AnyTensor):
             self._node = data.cast(wanted or data.dtype).node
             pending(self)
             return
-        array = as_array(data)
-        self._node = ops.data(Storage.of(convert(array, wanted) if wanted else array))
+        self._node = ops.data(Storage.of(as_array(data, wanted)))
 
     @staticmethod
     def from_node(node: Node) -> Tensor:
@@ -170,21 +169,22 @@ def _widened(array: Array) -> Array:
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
-def as_array(data: Any) -> Array:
-    """Return data in any form as a new C-ordered array of an element type that exists."""
-    if hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray | np.generic):
-        data = np.from_dlpack(data)
+def as_array(data: Any, wanted: DType | None) -> Array:
+    """Return data in any form as a new C-ordered array, of the type wanted or of its own."""
+    typed = isinstance(data, np.ndarray | np.generic)
+    if not typed and hasattr(data, "__dlpack__"):
+        data, typed = np.from_dlpack(data), True
     try:
         array = np.array(data, order="C")
     except ValueError as error:
         raise ShapeError(
             f"cannot make a tensor: {error}", hint="nested lists have equal lengths"
         ) from error
-    if not isinstance(data, np.ndarray | np.generic) and not hasattr(data, "__array__"):
-        default = _DEFAULTS.get(array.dtype.kind)
-        return array if default is None else array.astype(default.numpy)
-    to_dtype(array.dtype)
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+    own = to_dtype(array.dtype)
+    if not typed and not hasattr(data, "__array__"):
+        wanted = wanted or _DEFAULTS.get(own.kind, own)
+    native = array.astype(own.numpy, copy=False)
+    return convert(native, wanted) if wanted else native
 
 
-_DEFAULTS: dict[str, DType] = {"b": bool_, "i": i64, "f": f32}
+_DEFAULTS = {"bool": bool_, "int": i64, "float": f32}

@@ -50,10 +50,15 @@ def realize(*tensors: Tensor) -> None:
     lazy = {id(tensor): tensor for tensor in tensors if tensor.node.op != "data"}
     if not lazy:
         return
-    values = _compute([tensor.node for tensor in lazy.values()])
-    for key, value in zip(lazy, values, strict=True):
-        lazy[key]._node = ops.data(value)
+    for key in lazy:  # no longer waiting: a program that settles does not come back here
         _pending.pop(key, None)
+    try:
+        values = _compute([tensor.node for tensor in lazy.values()])
+    except BaseException:
+        _pending.update(lazy)
+        raise
+    for tensor, value in zip(lazy.values(), values, strict=True):
+        tensor._node = ops.data(value)
 
 
 def assign(tensor: Tensor, value: Operand) -> None:
