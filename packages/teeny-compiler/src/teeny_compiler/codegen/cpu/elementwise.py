@@ -221,7 +221,8 @@ def _remember_bounds(c: Context, opcode: str, value: Operand, x: Tile, y: Tile) 
     """Note the range of a quotient or remainder of positive numbers."""
     forms = [form for form in (index_of(c, x), index_of(c, y)) if form is not None]
     (_, x_most), (y_least, y_most) = (linear.bounds(form, c.known) for form in forms)
-    quotient = x_most if math.isinf(x_most) else x_most // max(y_least, 1)  # inf // y is NaN
+    unbounded = x_most == float("inf")  # and inf // y is NaN
+    quotient = x_most if unbounded else x_most // max(y_least, 1)
     most = quotient if opcode == "floordiv" else min(x_most, y_most - 1)
     wide_value = c.b.convert("sext", value, "i64")
     c.known[wide_value] = (0.0, most)
