@@ -5,6 +5,7 @@ Products and sums may be contracted to fused multiply-adds; nothing else deviate
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from teeny_triton.target import Target
@@ -81,8 +82,14 @@ def _product_error(b: Builder, x: Operand, y: Operand, product: Operand) -> Oper
 
 
 def _halves(b: Builder, x: Operand) -> tuple[Operand, Operand]:
-    scaled = b.binary("fmul", x, constant(x.type, 134217729.0))  # 2**27 + 1
-    high = b.binary("fsub", scaled, b.binary("fsub", scaled, x))
+    """Split a double into two of 26 bits, by its bit pattern so that nothing overflows."""
+    bits = b.convert("bitcast", x, "i64")
+    kept = constant(bits.type, -(1 << 27))
+    nearest = b.binary("and", b.binary("add", bits, constant(bits.type, 1 << 26)), kept)
+    high = b.convert("bitcast", nearest, "double")
+    below = b.convert("bitcast", b.binary("and", bits, kept), "double")
+    is_finite = b.compare("fcmp olt", b.intrinsic("fabs", high), constant(x.type, math.inf))
+    high = b.select(is_finite, high, below)
     return high, b.binary("fsub", x, high)
 
 
@@ -189,9 +196,7 @@ def floor_divide(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
     return b.select(b.compare("fcmp oeq", y, constant(y.type, 0.0)), plain, rounded)
 
 
-def _truncated(
-    b: Builder, target: Target, x: Operand, y: Operand
-) -> tuple[Operand, Operand]:
+def _truncated(b: Builder, target: Target, x: Operand, y: Operand) -> tuple[Operand, Operand]:
     """Return the remainder with the sign of x (C's fmod), and where its sign is not that of y."""
     rest = _reduced(b, target, x, y)
     is_nonzero = b.compare("fcmp une", rest, constant(x.type, 0.0))
@@ -224,7 +229,7 @@ def _reduced(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
         is_far = b.compare("fcmp oge", b.intrinsic("fabs", rest), far)
         divisor = b.select(is_far, scaled, y_wide)
         quotient = truncate(b, target, b.binary("fdiv", rest, divisor))
-        less = fused(b, target, negate(b, target, quotient), divisor, rest)
+        less = _exact_step(b, target, rest, quotient, divisor)
         is_less = b.compare("fcmp oeq", quotient, constant(quotient.type, 0.0))
         return b.select(is_less, rest, less)  # also where the divisor is infinite
 
@@ -235,6 +240,22 @@ def _reduced(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
     rest = repeat(b, step(b.convert("fpext", x, "double")), unfinished, step)
     # A quotient that was rounded up leaves a rest of the other sign; the caller corrects that.
     return b.convert("fptrunc", rest, x.type.scalar)
+
+
+def _exact_step(
+    b: Builder, target: Target, rest: Operand, quotient: Operand, divisor: Operand
+) -> Operand:
+    """Return rest - quotient * divisor, scaled down where an emulated product could overflow."""
+    minus = negate(b, target, quotient)
+    if has_fma(target):
+        return fused(b, target, minus, divisor, rest)
+    kind, factor = rest.type, 2.0**-100
+    is_big = b.compare("fcmp oge", b.intrinsic("fabs", rest), constant(kind, 2.0**900))
+    one = constant(kind, 1.0)
+    down = b.select(is_big, constant(kind, factor), one)
+    up = b.select(is_big, constant(kind, 1.0 / factor), one)
+    scaled = fused(b, target, minus, b.binary("fmul", divisor, down), b.binary("fmul", rest, down))
+    return b.binary("fmul", scaled, up)
 
 
 def any_lane(b: Builder, condition: Operand) -> Operand:

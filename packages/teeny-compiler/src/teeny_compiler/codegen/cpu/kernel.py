@@ -98,7 +98,7 @@ def _programs(e: Emitter, function: Function) -> None:
     """Write the loop over programs [lo, hi), counting the indices of used axes along."""
     c, b = e.c, e.c.b
     first, last = Operand(I64, "%lo"), Operand(I64, "%hi")
-    used = {op.attrs["axis"] for op in walk(function.body) if op.opcode == "program_id"}
+    used = set().union(*(_axes(op) for op in walk(function.body)))
     start = _indices(b, first)
     runs = b.compare("icmp slt", first, last)
     before, header, after = b.block, b.new_block(), b.new_block()
@@ -119,6 +119,13 @@ def _programs(e: Emitter, function: Function) -> None:
         b.branch(b.compare("icmp slt", following, last), header, after)
     b.place(after)
     b.block.terminator = "ret void"
+
+
+def _axes(op: Op) -> set[int]:
+    """Return the axes of the grid of which an op wants the index."""
+    if op.opcode == "device_print":
+        return {0, 1, 2}
+    return {op.attrs["axis"]} if op.opcode == "program_id" else set()
 
 
 def _join(phi: Phi, *edges: tuple[Operand, str]) -> None:

@@ -176,6 +176,8 @@ def _rows(
     if c.lanes % length == 0 and length < c.lanes:
         count = len(c.pieces(shape))
         vectors = [tuple(x.vector(k) for x in inputs) for k in range(count)]
+        if count > 1:
+            vectors[-1] = tuple(_widened(c, x) for x in vectors[-1])
         width = length
     else:
         per_row = len(c.pieces(shape)) // rows
@@ -191,6 +193,12 @@ def _rows(
     last = ceil_power((rows - 1) % c.lanes + 1)
     vectors[-1] = tuple(c.b.shuffle(x, None, range(last)) for x in vectors[-1])
     return vectors
+
+
+def _widened(c: Context, vector: Operand) -> Operand:
+    """Add undefined lanes up to a whole vector."""
+    lanes = vector.type.lanes
+    return c.b.shuffle(vector, None, [i if i < lanes else -1 for i in range(c.lanes)])
 
 
 def _row(
