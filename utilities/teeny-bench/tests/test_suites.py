@@ -63,6 +63,7 @@ def test_the_peer_of_each_shape_has_its_size() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, in its own compiler
 def test_inductor_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         peers.prepare("inductor", 1)
