@@ -1,0 +1,153 @@
+"""Optimising a graph: load, saturate in stages, extract, rebuild."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from teeny_core import CompileError, ops
+
+from teeny_compiler.fxgraph import FXGraph
+from teeny_compiler.optimise.constants import fold_constants
+from teeny_compiler.optimise.cost import CostModel
+from teeny_compiler.optimise.encode import Facts, encode
+from teeny_compiler.optimise.engine import Engine, Snapshot
+from teeny_compiler.optimise.extract import Problem, extract
+from teeny_compiler.optimise.rebuild import rebuild
+from teeny_compiler.optimise.rule import Rule, Safety
+from teeny_compiler.optimise.rules import RULES
+
+MAX_NODES = 8000
+"""Larger graphs are not optimised as a whole."""
+
+MAX_STEPS = 24
+GROWTH = 8
+"""A stage stops when the e-graph has this many times the nodes of the graph."""
+
+_log = logging.getLogger("teeny.optimise")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the optimiser may do.
+
+    `safety` are the classes of rules that may be used; with `frozen`, parameters that the graph
+    does not update are taken as constants.
+    """
+
+    safety: frozenset[Safety] = frozenset(("exact", "real"))
+    frozen: bool = False
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that the policy allows."""
+        return tuple(rule for rule in RULES if rule.safety in self.safety)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The optimised graph, what it cost before and after, and the rules that matched, by name.
+
+    `problem` says why the graph was left as it was, where that happened.
+    """
+
+    graph: FXGraph
+    before: float = 0.0
+    after: float = 0.0
+    fired: Mapping[str, int] = field(default_factory=dict)
+    problem: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"cost {self.before:.0f} -> {self.after:.0f}", self.problem]
+        lines += [f"  {count:5d} x {name}" for name, count in sorted(self.fired.items())]
+        return "\n".join(line for line in lines if line)
+
+
+def optimise(graph: FXGraph, policy: Policy | None = None) -> FXGraph:
+    """Return a graph of the same meaning that is cheaper to run."""
+    return _optimised(graph, policy or Policy(), compare=False).graph
+
+
+def explain(graph: FXGraph, policy: Policy | None = None) -> Report:
+    """Optimise a graph and say what was done."""
+    return _optimised(graph, policy or Policy(), compare=True)
+
+
+def _optimised(graph: FXGraph, policy: Policy, *, compare: bool) -> Report:
+    from egglog.bindings import EggSmolError
+
+    folded = fold_constants(graph)
+    if len(folded.nodes) > MAX_NODES:
+        return Report(folded, problem=f"{len(folded.nodes)} nodes are too many to search")
+    facts = encode(folded, frozen_parameters(folded) if policy.frozen else frozenset())
+    try:
+        return _search(folded, facts, policy, compare=compare)
+    except (EggSmolError, CompileError) as error:
+        _log.warning("%s is compiled as it is: a rule went wrong: %s", graph.name, error)
+        return Report(folded, problem=f"a rule went wrong: {error}")
+
+
+def frozen_parameters(graph: FXGraph) -> frozenset[int]:
+    """Return the parameters that no run changes: not updated, and no state of random numbers."""
+    changed = {parameter for parameter, _ in graph.updates}
+    for node in graph.nodes:
+        if "random" in ops.get(node.op).traits:
+            changed.update(node.inputs)
+    return frozenset(graph.parameters) - changed
+
+
+@cache
+def _engine(policy: Policy) -> Engine:
+    return Engine(policy.rules)
+
+
+def _search(graph: FXGraph, facts: Facts, policy: Policy, *, compare: bool) -> Report:
+    engine = _engine(policy)
+    with engine.loaded(facts):
+        _repeat(engine, 0, "analyse")
+        before = _cost(graph, facts, engine.snapshot()) if compare else 0.0
+        saturate(engine, len(graph.nodes))
+        snapshot = engine.snapshot()
+    problem = _problem(graph, facts, snapshot)
+    choice = extract(problem)
+    rebuilt = fold_constants(rebuild(graph, facts, snapshot, problem, choice))
+    fired: dict[str, int] = {}
+    for name, count in snapshot.fired.items():
+        algebra = name.rpartition(" #")[0]
+        fired[algebra] = fired.get(algebra, 0) + count
+    return Report(rebuilt, before, choice.cost, fired)
+
+
+def _problem(graph: FXGraph, facts: Facts, snapshot: Snapshot) -> Problem:
+    costs = CostModel(facts, snapshot).costs
+    return Problem(snapshot, costs, [snapshot.classes[i] for i in graph.results])
+
+
+def _cost(graph: FXGraph, facts: Facts, snapshot: Snapshot) -> float:
+    """The cost of a graph before any rewrite, when each class has one e-node."""
+    problem = _problem(graph, facts, snapshot)
+    return sum(problem.costs[enodes[0]] for enodes in problem.options.values())
+
+
+def saturate(engine: Engine, nodes: int) -> None:
+    """Run the stages: simplify, then layout with simplification twice, then folds."""
+    simplify = tuple(name for name in engine.rulesets if name.startswith("simplify"))
+    layout = tuple(name for name in engine.rulesets if name.startswith("layout"))
+    fold = tuple(name for name in engine.rulesets if name.startswith("fold"))
+    limit = GROWTH * nodes + 1000
+    _repeat(engine, limit, "analyse", *simplify)
+    for _ in range(2):
+        if layout:
+            engine.step(*layout)
+            _repeat(engine, limit, "analyse", *simplify)
+    if fold:
+        _repeat(engine, limit, "analyse", *simplify, *fold)
+    _repeat(engine, 0, "analyse")
+
+
+def _repeat(engine: Engine, limit: int, *names: str) -> None:
+    for _ in range(MAX_STEPS):
+        if not engine.step(*names) or (limit and engine.size() > limit):
+            return

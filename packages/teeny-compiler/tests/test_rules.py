@@ -1,0 +1,338 @@
+"""Each rewrite rule: it fires, it keeps the value, and it does not fire on a near miss.
+
+Exact rules are compared bit for bit on data with NaN, infinities, signed zeros and denormals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import teeny_core as tn
+from teeny_compiler.fxgraph import FXGraph
+from teeny_compiler.optimise import Policy, explain
+from teeny_compiler.optimise.rules import RULES
+from teeny_core import DType, Graph, Node, ops
+from teeny_core.internal import evaluate_updates
+
+RNG = np.random.default_rng(3)
+ALL = Policy(frozenset(("exact", "real", "fast")), frozen=True)
+SHAPE = (4, 6)
+
+Make = Callable[..., Node]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A graph on which a rule fires, and one that looks like it on which it must not.
+
+    `types` are those of the leaves, `frozen` how many of the last ones are frozen parameters.
+    """
+
+    make: Make
+    miss: Make
+    types: tuple[tuple[tuple[int, ...], DType], ...] = ((SHAPE, tn.f32), (SHAPE, tn.f32))
+    frozen: int = 0
+
+    def graph(self, make: Make) -> Graph:
+        leaves = tuple(ops.input(f"x{i}", *kind) for i, kind in enumerate(self.types))
+        count = len(leaves) - self.frozen
+        return Graph("rule", leaves[:count], leaves[count:], (make(*leaves),))
+
+
+def full(value: Any, x: Node) -> Node:
+    return ops.full(x.shape, value, x.dtype)
+
+
+def wide(x: Node, shape: tuple[int, ...] = SHAPE) -> Node:
+    return ops.broadcast_to(x, shape)
+
+
+def turn(x: Node, axes: tuple[int, ...] = (1, 0)) -> Node:
+    return ops.permute(x, axes)
+
+
+def flat(x: Node) -> Node:
+    return ops.reshape(x, (24,))
+
+
+def channel(x: Node) -> Node:
+    return wide(ops.reshape(x, (3, 1, 1)), (2, 3, 4, 4))
+
+
+def convolve(x: Node, w: Node) -> Node:
+    return ops.conv2d(x, w, stride=(1, 1), padding=((1, 1), (1, 1)), dilation=(1, 1), groups=1)
+
+
+ROW = ((6,), tn.f32)
+TWO_ROWS = ((SHAPE, tn.f32), ROW, ROW)
+INT = ((SHAPE, tn.i32),)
+BOOLS = ((SHAPE, tn.bool_), (SHAPE, tn.f32), (SHAPE, tn.f32))
+CONV = (((2, 2, 4, 4), tn.f32), ((3, 2, 3, 3), tn.f32), ((3,), tn.f32))
+MATMUL = (((4, 5), tn.f32), ((5, 6), tn.f32), ROW)
+MATMUL_T = (((4, 5), tn.f32), ((6, 5), tn.f32), ROW)
+SCALED = (((4, 5), tn.f32), ((5, 6), tn.f32), ((), tn.f32))
+PAIR = (((4, 5), tn.f32), ((5, 6), tn.f32))
+
+
+def product(x: Node, w: Node, **flags: bool) -> Node:
+    return ops.matmul(x, w, **flags)
+
+
+EXAMPLES: dict[str, Example] = {
+    # arithmetic
+    "x o neutral -> x": Example(
+        lambda x, y: ops.mul(ops.add(x, full(-0.0, x)), ops.sub(y, full(0.0, y))),
+        lambda x, y: ops.mul(ops.add(x, full(0.0, x)), ops.sub(y, full(-0.0, y))),
+    ),
+    "neutral o x -> x": Example(
+        lambda x, y: ops.mul(full(1.0, x), ops.add(full(-0.0, y), y)),
+        lambda x, y: ops.sub(full(0.0, x), ops.div(full(1.0, y), y)),
+    ),
+    "x + (-y) -> x - y": Example(
+        lambda x, y: ops.add(x, ops.neg(y)), lambda x, y: ops.add(x, ops.abs(y))
+    ),
+    "(-x) + y -> y - x": Example(
+        lambda x, y: ops.add(ops.neg(x), y), lambda x, y: ops.sub(ops.neg(x), y)
+    ),
+    "x - (-y) -> x + y": Example(
+        lambda x, y: ops.sub(x, ops.neg(y)), lambda x, y: ops.neg(ops.sub(x, y))
+    ),
+    "(-x) * y -> -(x*y)": Example(
+        lambda x, y: ops.mul(ops.neg(x), y), lambda x, y: ops.maximum(ops.neg(x), y)
+    ),
+    "x * (-y) -> -(x*y)": Example(
+        lambda x, y: ops.mul(x, ops.neg(y)), lambda x, y: ops.pow(x, ops.neg(y))
+    ),
+    "(-x) / y -> -(x/y)": Example(
+        lambda x, y: ops.div(ops.neg(x), y), lambda x, y: ops.floordiv(ops.neg(x), y)
+    ),
+    "x / (-y) -> -(x/y)": Example(
+        lambda x, y: ops.div(x, ops.neg(y)), lambda x, y: ops.mod(x, ops.neg(y))
+    ),
+    "|-x| -> |x|": Example(
+        lambda x: ops.abs(ops.neg(x)),
+        lambda x: ops.abs(ops.neg(ops.cast(x, tn.u32))),
+        ((SHAPE, tn.f32),),
+    ),
+    "x / 2^k -> x * 2^-k": Example(
+        lambda x, y: ops.add(ops.div(x, full(8.0, x)), ops.div(y, full(-0.25, y))),
+        lambda x, y: ops.add(ops.div(x, full(3.0, x)), ops.div(y, full(2.0**-149, y))),
+    ),
+    "f(f(x)) -> x": Example(
+        lambda x: ops.neg(ops.neg(x)), lambda x: ops.reciprocal(ops.reciprocal(x)),
+        ((SHAPE, tn.f32),),
+    ),
+    "f(f(x)) -> f(x)": Example(
+        lambda x: ops.relu(ops.relu(x)), lambda x: ops.exp(ops.exp(x)), ((SHAPE, tn.f32),)
+    ),
+    "x o x -> x": Example(
+        lambda x, y: ops.add(ops.maximum(x, x), y), lambda x, y: ops.sub(x, x)
+    ),
+    "c ? x : x -> x": Example(
+        lambda c, x, y: ops.where(c, x, x), lambda c, x, y: ops.where(c, x, y), BOOLS
+    ),
+    "!c ? x : y -> c ? y : x": Example(
+        lambda c, x, y: ops.where(ops.logical_not(c), x, y),
+        lambda c, x, y: ops.where(ops.logical_and(c, ops.lt(x, y)), x, y),
+        BOOLS,
+    ),
+    "c ? (c ? x : y) : z -> c ? x : z": Example(
+        lambda c, x, y: ops.where(c, ops.where(c, x, y), ops.neg(x)),
+        lambda c, x, y: ops.where(c, ops.where(ops.lt(x, y), x, y), x),
+        BOOLS,
+    ),
+    "c ? x : (c ? y : z) -> c ? x : z": Example(
+        lambda c, x, y: ops.where(c, x, ops.where(c, y, ops.neg(x))),
+        lambda c, x, y: ops.where(c, x, ops.where(ops.lt(x, y), y, x)),
+        BOOLS,
+    ),
+    "narrow(widen(x)) -> x": Example(
+        lambda x: ops.cast(ops.cast(x, tn.f64), tn.f32),
+        lambda x: ops.cast(ops.cast(x, tn.f16), tn.f32),
+        ((SHAPE, tn.f32),),
+    ),
+    "widen(widen(x)) -> widen(x)": Example(
+        lambda x: ops.cast(ops.cast(x, tn.f32), tn.f64),
+        lambda x: ops.cast(ops.cast(x, tn.i8), tn.f64),
+        ((SHAPE, tn.bf16),),
+    ),
+    "x * 0 -> 0": Example(
+        lambda x: ops.mul(x, full(0, x)),
+        lambda x: ops.cast(ops.mul(ops.cast(x, tn.f32), ops.full(SHAPE, 0.0, tn.f32)), tn.i32),
+        INT,
+    ),
+    # layout
+    "reshape(reshape(x)) -> reshape(x)": Example(
+        lambda x, y: ops.reshape(ops.reshape(x, (3, 8)), (24,)),
+        lambda x, y: flat(turn(ops.reshape(x, (3, 8)))),
+    ),
+    "reshape(x, its shape) -> x": Example(
+        lambda x, y: ops.reshape(flat(x), SHAPE), lambda x, y: ops.reshape(flat(x), (6, 4))
+    ),
+    "broadcast(broadcast(x)) -> broadcast(x)": Example(
+        lambda x: wide(wide(x), (2, *SHAPE)), lambda x: turn(wide(x)), (ROW,)
+    ),
+    "permute(permute(x)) -> permute(x)": Example(
+        lambda x: turn(turn(x, (2, 0, 1)), (0, 2, 1)),
+        lambda x: turn(ops.reshape(turn(x, (2, 0, 1)), (4, 6)), (1, 0)),
+        (((2, 3, 4), tn.f32),),
+    ),
+    "permute(x, identity) -> x": Example(
+        lambda x, y: turn(turn(x)),
+        lambda x, y: turn(ops.exp(ops.reshape(turn(x), SHAPE))),
+    ),
+    "f(broadcast(x)) -> broadcast(f(x))": Example(
+        lambda x: ops.isnan(wide(x)), lambda x: ops.sum(wide(x), (0,)), (ROW,)
+    ),
+    "cast(broadcast(x)) -> broadcast(cast(x))": Example(
+        lambda x: ops.cast(wide(x), tn.f16), lambda x: ops.bitcast(wide(x), tn.i32), (ROW,)
+    ),
+    "broadcast(x) o broadcast(y) -> broadcast(x o y)": Example(
+        lambda x, y: ops.lt(wide(x), wide(y)),
+        lambda x, y: ops.add(wide(x, (6, 6)), wide(ops.reshape(y, (6, 1)), (6, 6))),
+        (ROW, ROW),
+    ),
+    "f(permute(x)) -> permute(f(x))": Example(
+        lambda x, y: ops.exp(turn(x)), lambda x, y: ops.exp(ops.flip(x, (0,)))
+    ),
+    "permute(f(x)) -> f(permute(x))": Example(
+        lambda x, y: turn(ops.exp(x)), lambda x, y: turn(ops.add(x, y))
+    ),
+    "permute(x) o permute(y) -> permute(x o y)": Example(
+        lambda x, y: ops.mul(turn(x), turn(y)), lambda x, y: ops.mul(flat(turn(x)), flat(y))
+    ),
+    "f(reshape(x)) -> reshape(f(x))": Example(
+        lambda x, y: ops.isinf(flat(x)), lambda x, y: ops.sum(flat(x), (0,))
+    ),
+    "reshape(x) o reshape(y) -> reshape(x o y)": Example(
+        lambda x, y: ops.eq(flat(x), flat(y)),
+        lambda x, y: ops.add(flat(x), flat(turn(y))),
+    ),
+    "transpose(a) @ b -> matmul(a, b) with the flag": Example(
+        lambda a, b: product(turn(a), b),
+        lambda a, b: product(ops.reshape(a, (4, 5)), b),
+        (((5, 4), tn.f32), ((5, 6), tn.f32)),
+    ),
+    "a @ transpose(b) -> matmul(a, b) with the flag": Example(
+        lambda a, b: product(a, turn(b)),
+        lambda a, b: product(a, ops.reshape(b, (5, 6))),
+        (((4, 5), tn.f32), ((6, 5), tn.f32)),
+    ),
+    "transpose(a @ b) -> transpose(b) @ transpose(a)": Example(
+        lambda a, b: turn(product(a, b)), lambda a, b: ops.reshape(product(a, b), (6, 4)), PAIR
+    ),
+    # folding
+    "(y - a)*b -> y*b - a*b": Example(
+        lambda y, a, b: ops.mul(ops.sub(y, wide(a)), wide(b)),
+        lambda y, a, b: ops.mul(ops.sub(y, wide(a)), y), TWO_ROWS, 2,
+    ),
+    "(y + a)*b -> y*b + a*b": Example(
+        lambda y, a, b: ops.mul(ops.add(y, wide(a)), wide(b)),
+        lambda y, a, b: ops.div(ops.add(y, wide(a)), wide(b)), TWO_ROWS, 2,
+    ),
+    "(y*a)*b -> y*(a*b)": Example(
+        lambda y, a, b: ops.mul(ops.mul(y, wide(a)), wide(b)),
+        lambda y, a, b: ops.mul(ops.mul(y, y), wide(b)), TWO_ROWS, 2,
+    ),
+    "(y + a) + b -> y + (a + b)": Example(
+        lambda y, a, b: ops.add(ops.add(y, wide(a)), wide(b)),
+        lambda y, a, b: ops.add(ops.add(y, y), wide(b)), TWO_ROWS, 2,
+    ),
+    "(y - a) + b -> y + (b - a)": Example(
+        lambda y, a, b: ops.add(ops.sub(y, wide(a)), wide(b)),
+        lambda y, a, b: ops.add(ops.sub(wide(a), y), wide(b)), TWO_ROWS, 2,
+    ),
+    "(y + a) - b -> y + (a - b)": Example(
+        lambda y, a, b: ops.sub(ops.add(y, wide(a)), wide(b)),
+        lambda y, a, b: ops.sub(wide(b), ops.add(y, wide(a))), TWO_ROWS, 2,
+    ),
+    "conv(x, w) * b -> conv(x, w*b)": Example(
+        lambda x, w, b: ops.mul(convolve(x, w), channel(b)),
+        lambda x, w, b: ops.mul(ops.relu(convolve(x, w)), channel(b)), CONV, 2,
+    ),
+    "(x @ w) * b -> x @ (w*b)": Example(
+        lambda x, w, b: ops.mul(product(x, w), wide(b)),
+        lambda x, w, b: ops.mul(product(x, w), ops.add(product(x, w), wide(b))), MATMUL, 2,
+    ),
+    "(x @ w') * b -> x @ (w*b)'": Example(
+        lambda x, w, b: ops.mul(product(x, w, transpose_b=True), wide(b)),
+        lambda x, w, b: ops.mul(product(x, w, transpose_b=True),
+                                wide(ops.reshape(ops.slice(b, (0,), (4,), (1,)), (4, 1)))),
+        MATMUL_T, 2,
+    ),
+    "(x @ w) * k -> x @ (w*k)": Example(
+        lambda x, w, k: ops.mul(product(x, w), wide(k)),
+        lambda x, w, k: ops.add(product(x, w), wide(k)), SCALED, 2,
+    ),
+}  # fmt: skip
+
+SAFETY = {rule.algebra: rule.safety for rule in RULES}
+
+
+def data(shape: tuple[int, ...], dtype: DType, special: bool) -> Any:
+    values = RNG.standard_normal(shape) * 3
+    if dtype.is_float and special and values.size >= 12:
+        odd = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, 2.0**-130]
+        values.reshape(-1)[: len(odd)] = odd
+        values = RNG.permutation(values.reshape(-1)).reshape(shape)
+    with np.errstate(all="ignore"):
+        return values.astype(dtype.numpy)
+
+
+def bits(array: Any) -> Any:
+    """Return the bytes, with one NaN for all."""
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), array.dtype.type(np.nan), array)
+    return array.tobytes()
+
+
+def run(graph: Graph, values: list[Any]) -> Any:
+    count = len(graph.inputs)
+    names = [node.attrs["name"] for node in graph.parameters]
+    outputs, _ = evaluate_updates(
+        graph, values[:count], dict(zip(names, values[count:], strict=True))
+    )
+    return outputs[0]
+
+
+def test_every_rule_has_an_example() -> None:
+    assert set(EXAMPLES) == set(SAFETY)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_rule(name: str) -> None:
+    example = EXAMPLES[name]
+    graph = example.graph(example.make)
+    report = explain(FXGraph.from_graph(graph), ALL)
+    assert not report.problem
+    assert name in report.fired
+    report.graph.verify()
+    exact = SAFETY[name] == "exact"
+    for _ in range(5):
+        values = [data(shape, dtype, exact) for shape, dtype in example.types]
+        before, after = run(graph, values), run(report.graph.to_graph(), values)
+        assert before.dtype == after.dtype
+        if exact:
+            assert bits(before) == bits(after)
+        else:
+            np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_near_miss(name: str) -> None:
+    example = EXAMPLES[name]
+    report = explain(FXGraph.from_graph(example.graph(example.miss)), ALL)
+    assert not report.problem
+    assert name not in report.fired
+
+
+@pytest.mark.parametrize("name", [name for name, safety in SAFETY.items() if safety == "fast"])
+def test_fast_rules_ask_for_permission(name: str) -> None:
+    example = EXAMPLES[name]
+    graph = FXGraph.from_graph(example.graph(example.make))
+    assert name not in explain(graph, Policy(frozen=True)).fired
+    assert name not in explain(graph, Policy(ALL.safety, frozen=False)).fired
