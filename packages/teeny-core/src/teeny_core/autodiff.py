@@ -8,7 +8,7 @@ an error, never a silent zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import reduce, wraps
 from typing import Any, TypeAlias
 
 from teeny_core import ops
@@ -128,6 +128,7 @@ def grad(function: Function, argnums: int | Sequence[int] = 0) -> Function:
     """
     both = value_and_grad(function, argnums)
 
+    @wraps(function)
     def gradient(*arguments: Tree) -> Tree:
         return both(*arguments)[1]
 
@@ -145,6 +146,7 @@ def value_and_grad(
         has_aux: whether `function` returns (scalar, anything else); that is then the value.
     """
 
+    @wraps(function)
     def evaluated(*arguments: Tree) -> tuple[Any, Tree]:
         places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         fresh = list(arguments)

@@ -76,7 +76,7 @@ def _bound(graph: Graph, parameters: Mapping[str, Array]) -> dict[Node, Array]:
 
 
 def _value(node: Node, values: Mapping[Node, Array], env: Mapping[str, int]) -> Array:
-    attrs = shapes.substitute(node.attrs, env)
+    attrs = shapes.substitute(node.attrs, env) if env else node.attrs
     operands = (values[operand] for operand in node.inputs)
     value = np.asarray(node.definition.reference(attrs, *operands))
     expected = shapes.substitute(node.shape, env)

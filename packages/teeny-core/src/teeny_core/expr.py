@@ -7,7 +7,7 @@ structurally equal. `bounds` proves ranges, on which further simplification rest
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TypeAlias
@@ -254,9 +254,8 @@ def _proper_floordiv(rest: Dim, denominator: Dim) -> Dim:
     if isinstance(denominator, int) and isinstance(rest, Expr):
         nested = _nested_quotient(rest)
         if nested is not None:
-            return (nested.numerator + nested.denominator * _constant(rest)) // (
-                nested.denominator * denominator
-            )
+            inner = nested.denominator
+            return (nested.numerator + inner * (rest - of_atom(nested))) // (inner * denominator)
         shared = _content(rest, denominator)
         if shared > 1:
             return (rest // shared) // (denominator // shared)
@@ -264,13 +263,12 @@ def _proper_floordiv(rest: Dim, denominator: Dim) -> Dim:
 
 
 def _nested_quotient(rest: Expr) -> FloorDiv | None:
-    """`a//b` of `a//b + c`, where b is a constant > 0: (a//b + c)//d = (a + b*c)//(b*d)."""
-    (coefficient, powers), *others = rest.terms
-    if coefficient != 1 or len(powers) != 1 or powers[0][1] != 1 or any(p for _, p in others):
-        return None
-    atom = powers[0][0]
-    if isinstance(atom, FloorDiv) and isinstance(atom.denominator, int):
-        return atom
+    """Return a term a//b of `rest` with a constant b: (a//b + c)//d = (a + b*c)//(b*d)."""
+    for coefficient, powers in rest.terms:
+        if coefficient == 1 and len(powers) == 1 and powers[0][1] == 1:
+            atom = powers[0][0]
+            if isinstance(atom, FloorDiv) and isinstance(atom.denominator, int):
+                return atom
     return None
 
 
@@ -369,26 +367,46 @@ def remade(atom: Atom, change: Callable[[Dim], Dim]) -> Dim:
             return minimum(change(a), change(b))
 
 
-def without_remainders(dim: Dim) -> Dim:
-    """Rewrite `a % b` as `a - b*(a//b)`, so that equal values meet in one form."""
-    return dim if isinstance(dim, int) else _without_remainders(dim)
+def normal(dim: Dim) -> Dim:
+    """Return the form in which values meet that are equal by the laws of division and order.
+
+    `a % b` becomes `a - b*(a//b)`, maxima and minima become sums with `max(0, d)`, where d starts
+    with a positive coefficient.
+    """
+    return dim if isinstance(dim, int) else _normal(dim)
 
 
 @lru_cache(maxsize=4096)
-def _without_remainders(dim: Expr) -> Dim:
-    return mapped(dim, _remainder_free)
+def _normal(dim: Expr) -> Dim:
+    return mapped(dim, _normal_atom)
 
 
-def _remainder_free(atom: Atom) -> Dim:
+def _normal_atom(atom: Atom) -> Dim:
     match atom:
         case Mod(a, b):
-            numerator, denominator = without_remainders(a), without_remainders(b)
+            numerator, denominator = normal(a), normal(b)
             return numerator - denominator * (numerator // denominator)
-        case Max(a, b) | Min(a, b):  # bounds ask for this form, so it must not ask for bounds
-            left, right = without_remainders(a), without_remainders(b)
-            return left if left == right else _extreme(type(atom), left, right)
+        case Max(a, b):
+            left, right = normal(a), normal(b)
+            return left + _excess(right, left)
+        case Min(a, b):
+            left, right = normal(a), normal(b)
+            return right - _excess(right, left)
         case _:
-            return remade(atom, without_remainders)
+            return remade(atom, normal)
+
+
+def _excess(left: Dim, right: Dim) -> Dim:
+    """Return `max(0, left - right)`."""
+    difference = left - right
+    if isinstance(difference, int):
+        return max(0, difference)
+    if difference.terms[0][0] < 0:
+        return difference + _excess(right, left)
+    low, high = _sum_bounds(difference)  # not `bounds`, which asks for the normal form
+    if low >= 0 or high <= 0:
+        return difference if low >= 0 else 0
+    return of_atom(Max(0, difference))
 
 
 # --- ranges -------------------------------------------------------------------------------------
@@ -412,14 +430,29 @@ def bounds(dim: Dim) -> Bounds:
 
 @lru_cache(maxsize=4096)
 def _expr_bounds(dim: Expr) -> Bounds:
-    low, high = _sum_bounds(dim)
-    expanded = without_remainders(dim)
-    if isinstance(expanded, int):
-        return expanded, expanded
-    if expanded != dim:
-        other_low, other_high = _sum_bounds(expanded)
-        low, high = max(low, other_low), min(high, other_high)
+    low, high = -math.inf, math.inf
+    for form in _forms(dim):
+        form_low, form_high = (form, form) if isinstance(form, int) else _sum_bounds(form)
+        low, high = max(low, form_low), min(high, form_high)
     return _closed(low), _closed(high)
+
+
+def _forms(dim: Expr) -> Iterator[Dim]:
+    """Yield forms of one value: each bounds it, and one may do so where another does not."""
+    yield dim
+    plain = normal(dim)
+    yield plain
+    if isinstance(plain, int):
+        return
+    atoms = {atom for _, powers in plain.terms for atom, _ in powers}
+    for excess in atoms:
+        if isinstance(excess, Max):  # max(0, d) = d + max(0, -d)
+            turned = excess.right + of_atom(Max(0, -excess.right))
+            yield _swapped(plain, excess, turned)
+
+
+def _swapped(dim: Expr, old: Atom, new: Dim) -> Dim:
+    return mapped(dim, lambda atom: new if atom == old else of_atom(atom))
 
 
 Interval: TypeAlias = tuple[float, float]  # ints, or an infinity

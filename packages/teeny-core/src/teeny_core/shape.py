@@ -23,7 +23,7 @@ from teeny_core.expr import Mod as Mod
 from teeny_core.expr import Symbol as Symbol
 from teeny_core.expr import at_least as at_least
 from teeny_core.expr import bounds as bounds
-from teeny_core.expr import mapped, of_atom, plain_symbol, remade, without_remainders
+from teeny_core.expr import mapped, normal, of_atom, plain_symbol, remade
 from teeny_core.expr import maximum as maximum
 from teeny_core.expr import minimum as minimum
 
@@ -78,7 +78,7 @@ def equal(left: Dim, right: Dim) -> bool:
         return True
     if isinstance(left, int) and isinstance(right, int):
         return False
-    return without_remainders(left - right) == 0 or bounds(left - right) == (0, 0)
+    return normal(left - right) == 0 or bounds(left - right) == (0, 0)
 
 
 def same(left: Shape, right: Shape) -> bool:

@@ -53,7 +53,7 @@ def trace(
     """
     named = _named(function, parameters)
     realize(*named.values())
-    leaves = _input_leaves(function, arguments)
+    leaves = _input_leaves(function, arguments, named)
     with tracing() as run, training(train):
         results = _tensors(function(*(SymTensor(leaf) for leaf in leaves)))
         updates = run.finish()
@@ -94,8 +94,10 @@ def _name(function: Function) -> str:
     return "lambda" if name == "<lambda>" else name
 
 
-def _input_leaves(function: Function, arguments: tuple[SymTensor, ...]) -> tuple[Node, ...]:
-    names: dict[str, None] = {}
+def _input_leaves(
+    function: Function, arguments: tuple[SymTensor, ...], named: Mapping[str, Tensor]
+) -> tuple[Node, ...]:
+    taken = set(named)
     leaves = []
     for place, argument in enumerate(arguments):
         if not isinstance(argument, SymTensor) or argument.node.op != "input":
@@ -104,9 +106,9 @@ def _input_leaves(function: Function, arguments: tuple[SymTensor, ...]) -> tuple
                 hint="describe it: SymTensor.input(tn.f32, (None, 784))",
             )
         name = argument.node.attrs["name"] or _argument_name(function, place)
-        if name in names:
+        if name in taken:
             name = f"{name}_{place}"
-        names[name] = None
+        taken.add(name)
         leaves.append(ops.input(name, argument.shape, argument.dtype))
     return tuple(leaves)
 

@@ -26,6 +26,11 @@ trees = st.recursive(
     ),
     max_leaves=7,
 )
+polynomials = st.recursive(
+    leaves,
+    lambda inner: st.tuples(st.sampled_from(["+", "-", "*"]), inner, inner),
+    max_leaves=7,
+)
 values = st.fixed_dictionaries({name: st.integers(0, 50) for name in NAMES})
 
 OPERATIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
@@ -96,7 +101,7 @@ def test_ring_laws_are_structural(left: Tree, middle: Tree, right: Tree) -> None
     assert hash(a + b) == hash(b + a)
 
 
-@given(trees, st.integers(1, 20))
+@given(polynomials, st.integers(1, 20))
 @settings(max_examples=200, deadline=None)
 def test_quotient_and_remainder_make_the_whole(tree: Tree, divisor: int) -> None:
     dim = symbolic(tree)
@@ -204,3 +209,15 @@ def test_terms_are_open_to_native_code() -> None:
         (2, [("n", 1)]),
         (-7, []),
     ]
+
+
+def test_order_is_understood() -> None:
+    n, m = tn.symbol("n"), tn.symbol("m")
+    least, most = shapes.minimum, shapes.maximum
+    assert tn.equal(n - least(n, 1), most(n - 1, 0))
+    assert tn.equal(least(n, m) + most(n, m), n + m)
+    assert tn.equal(most(least(1, n), n), n)
+    assert tn.equal(least(n, m) - n, least(0, m - n))
+    assert shapes.at_least(n, least(n, m))
+    assert shapes.at_least(most(n, m), m)
+    assert not tn.equal(least(n, m), n)

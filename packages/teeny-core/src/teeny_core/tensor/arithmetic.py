@@ -342,6 +342,10 @@ class Arithmetic(Core):
         """Return x as another element type: to nearest even, floats to integers saturating."""
         return self._wrap(core.cast(self._node, to_dtype(dtype)))
 
+    def to(self, dtype: DTypeLike) -> AnyTensor:
+        """Return `cast(dtype)`."""
+        return self.cast(dtype)
+
     def bitcast(self, dtype: DTypeLike) -> AnyTensor:
         """Return the bits of x read as an element type of the same width."""
         return self._wrap(ops.bitcast(self._node, to_dtype(dtype)))

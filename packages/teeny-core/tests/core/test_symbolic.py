@@ -1,0 +1,128 @@
+"""Graphs with symbolic sizes: one graph gives what PyTorch gives for each size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import teeny_core as tn
+
+torch = pytest.importorskip("torch")
+functional = torch.nn.functional
+
+RNG = np.random.default_rng(11)
+W = RNG.standard_normal((5, 2, 3, 3))
+V = RNG.standard_normal((45, 7))
+U = RNG.standard_normal((6, 6))
+
+Both = tuple[Callable[..., Any], Callable[..., Any]]
+
+
+def convolution(x: Any) -> Any:
+    hidden = x.conv2d(tn.Tensor(W), padding=1).relu().max_pool2d(2)
+    return hidden.reshape(x.shape[0], -1) @ tn.Tensor(V)
+
+
+def convolution_peer(x: Any) -> Any:
+    hidden = functional.max_pool2d(functional.conv2d(x, torch.tensor(W), padding=1).relu(), 2)
+    return hidden.reshape(x.shape[0], -1) @ torch.tensor(V)
+
+
+def attention(x: Any) -> Any:
+    keys = x @ tn.Tensor(U)
+    mask = tn.tril(tn.ones(x.shape[1], x.shape[1], dtype="f64")) > 0
+    scores = mask.where(keys @ x.mT / 6**0.5, -np.inf)
+    return scores.softmax(-1) @ x
+
+
+def attention_peer(x: Any) -> Any:
+    keys = x @ torch.tensor(U)
+    mask = torch.tril(torch.ones(x.shape[1], x.shape[1])) > 0
+    scores = torch.where(mask, keys @ x.mT / 6**0.5, -np.inf)
+    return scores.softmax(-1) @ x
+
+
+def shifts(x: Any) -> Any:
+    double = tn.cat([x, x.flip(0)], 0)
+    halves = double.reshape(2, x.shape[0], *x.shape[1:])
+    return (halves[0] + halves[1][::-1])[:-1] * x[1:] + x.roll(1, 1)[1:].mean()
+
+
+def shifts_peer(x: Any) -> Any:
+    halves = torch.cat([x, x.flip(0)]).reshape(2, *x.shape)
+    return (halves[0] + halves[1].flip(0))[:-1] * x[1:] + x.roll(1, 1)[1:].mean()
+
+
+def statistics(x: Any) -> Any:
+    flat = x.flatten(1)
+    place = tn.arange(x.shape[0]).cast("f64") / x.shape[0]
+    centred = (flat - flat.mean(1, keepdims=True)) / (flat.var(1, keepdims=True) + 1e-5).sqrt()
+    return centred * place.unsqueeze(1) + flat.logsumexp(0)
+
+
+def statistics_peer(x: Any) -> Any:
+    flat = x.flatten(1)
+    place = torch.arange(x.shape[0]).double() / x.shape[0]
+    centred = (flat - flat.mean(1, keepdim=True)) / (flat.var(1, keepdim=True) + 1e-5).sqrt()
+    return centred * place.unsqueeze(1) + flat.logsumexp(0)
+
+
+PROGRAMS: dict[str, tuple[Both, tuple[Any, ...], list[tuple[int, ...]]]] = {
+    "convolution": (
+        (convolution, convolution_peer),
+        (None, 2, 6, 6),
+        [(1, 2, 6, 6), (4, 2, 6, 6)],
+    ),
+    "attention": (
+        (attention, attention_peer),
+        ("batch", "time", 6),
+        [(1, 1, 6), (2, 5, 6), (3, 8, 6)],
+    ),
+    "shifts": ((shifts, shifts_peer), ("n", 4), [(2, 4), (5, 4)]),
+    "statistics": ((statistics, statistics_peer), ("n", 3, 2), [(1, 3, 2), (6, 3, 2)]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_gradients(name: str) -> None:
+    (ours, peer), declared, sizes = PROGRAMS[name]
+    graph = tn.trace(
+        lambda x: (ours(x), tn.grad(lambda y: (ours(y) ** 2).sum())(x)),
+        tn.SymTensor.input("f64", declared),
+    )
+    graph.verify()
+    program = tn.compile(graph)
+    for size in sizes:
+        x = RNG.standard_normal(size)
+        value, gradient = program(x)
+        tensor = torch.tensor(x, requires_grad=True)
+        expected = peer(tensor)
+        (slope,) = torch.autograd.grad((expected**2).sum(), tensor)
+        np.testing.assert_allclose(value, expected.detach().numpy(), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(gradient, slope.numpy(), rtol=1e-8, atol=1e-8)
+
+
+def test_sizes_are_values_too() -> None:
+    graph = tn.trace(
+        lambda x: (x.shape[0] * 2 - x, x.shape[0] / x.sum(), x.shape[0] < x),
+        tn.SymTensor.input("i32", ("n",)),
+    )
+    double, ratio, below = tn.evaluate(graph, [np.array([1, 2, 5], np.int32)])
+    assert double.tolist() == [5, 4, 1]
+    assert ratio == np.float32(3 / 8)
+    assert below.tolist() == [False, False, True]
+
+
+def test_unequal_sizes_are_not_assumed_equal() -> None:
+    x, y = (tn.SymTensor.input("f32", (name, 3)) for name in ("n", "m"))
+    with pytest.raises(tn.ShapeError, match=r"cannot broadcast \[n, 3\] and \[m, 3\]: n and m"):
+        x + y
+    with pytest.raises(tn.ShapeError, match="name equal symbolic sizes alike"):
+        x + tn.zeros(4, 3)
+    with pytest.raises(tn.ShapeError, match="hint: use narrow"):
+        x.split(2)
+    assert (x + tn.zeros(1, 3)).shape == x.shape
+    assert x.reshape(-1).shape[0] == 3 * x.shape[0]
+    assert [piece.shape for piece in x.repeat(2, 1).chunk(2)] == [x.shape, x.shape]
