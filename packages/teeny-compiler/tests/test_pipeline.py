@@ -12,7 +12,7 @@ from teeny_compiler.artifact import Artifact
 from teeny_compiler.codegen.workers import Workers
 from teeny_compiler.pipeline import STAGES, CompileOptions, compile_graph, emit
 from teeny_compiler.target import host_target
-from teeny_core import CompileError, ConfigError, Graph, SymTensor
+from teeny_core import CompileError, ConfigError, Graph, SymTensor, nn
 from teeny_core.shape import maximum, minimum, symbol
 
 
@@ -157,8 +157,18 @@ def test_debug_verifies_and_times_every_stage(
 def test_options_are_read_by_name() -> None:
     assert CompileOptions.of(None) == CompileOptions(optimise=True)
     assert CompileOptions.of({"optimise": "off"}) == CompileOptions(optimise=False)
+    both = CompileOptions(fast=True, frozen=True)
+    assert CompileOptions.of({"fast": "on", "frozen": "on"}) == both
     with pytest.raises(ConfigError, match="no option optimise=maybe"):
         CompileOptions.of({"optimise": "maybe"})
+
+
+def test_batch_normalisation_folds_when_weights_are_frozen() -> None:
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+    traced = tn.trace(layers, SymTensor.input(tn.f32, ("n", 3, 12, 12)))
+    plain = compile_graph(traced)
+    folded = compile_graph(traced, options=CompileOptions(fast=True, frozen=True))
+    assert folded != plain
 
 
 def test_an_artifact_survives_writing() -> None:

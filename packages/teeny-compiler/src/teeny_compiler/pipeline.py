@@ -39,10 +39,15 @@ LARGE = 64
 class CompileOptions:
     """Settings of a compilation.
 
-    `optimise` runs the e-graph; without it the graph is scheduled as it was traced.
+    `optimise` runs the e-graph; without it the graph is scheduled as it was traced. `fast` allows
+    rules that keep the value over the real numbers but round elsewhere. `frozen` promises that
+    parameters which the program does not write never change, so that work on them alone may be
+    done once; with `fast` it folds batch normalisation into weights.
     """
 
     optimise: bool = True
+    fast: bool = False
+    frozen: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, str] | None) -> CompileOptions:
@@ -110,9 +115,12 @@ def _fxgraph(graph: Graph, context: Context) -> FXGraph:
 def _optimised(graph: FXGraph, context: Context) -> FXGraph:
     if not context.options.optimise:
         return graph
-    from teeny_compiler.optimise import optimise
+    from teeny_compiler.optimise import Policy, optimise
 
-    return optimise(graph)
+    options = context.options
+    default = Policy(frozen=options.frozen)
+    policy = replace(default, safety=default.safety | {"fast"}) if options.fast else default
+    return optimise(graph, policy)
 
 
 def _schedule(graph: FXGraph, context: Context) -> Schedule:
