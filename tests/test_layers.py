@@ -1,4 +1,4 @@
-"""Every layer and its gradients on the compiled device, against the references of the operations."""
+"""Every layer and its gradients on the compiled device, against the references of the ops."""
 
 import pytest
 import teeny_core as tn
