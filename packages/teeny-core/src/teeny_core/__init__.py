@@ -54,6 +54,7 @@ from teeny_core.dtype import u8 as u8
 from teeny_core.dtype import u16 as u16
 from teeny_core.dtype import u32 as u32
 from teeny_core.dtype import u64 as u64
+from teeny_core.einsum import einsum as einsum
 from teeny_core.errors import CompileError as CompileError
 from teeny_core.errors import ConfigError as ConfigError
 from teeny_core.errors import DataError as DataError

@@ -142,22 +142,35 @@ def _symbols(value: Any) -> Iterator[str]:
 def bind(shapes: Iterable[tuple[Shape, tuple[int, ...]]]) -> dict[str, int]:
     """Find the values of the symbols from (declared, actual) pairs of shapes.
 
+    A symbol is found from an extent that is `n`, or `c*n + k` with constants.
+
     Raises:
         ShapeError: when an actual shape contradicts a declared one or another pair.
     """
     pairs = list(shapes)
-    env: dict[str, int] = {}
     for declared, actual in pairs:
         if len(declared) != len(actual):
             raise ShapeError(f"expected rank {len(declared)}, {text(declared)}, got {text(actual)}")
-        for dim, extent in zip(declared, actual, strict=True):
-            name = plain_symbol(dim)
-            if name is not None:
-                env.setdefault(name, int(extent))
+    extents = [pair for shape in pairs for pair in zip(*shape, strict=True)]
+    env: dict[str, int] = {}
+    for dim, extent in sorted(extents, key=lambda pair: plain_symbol(pair[0]) is None):
+        env.update(_solution(substitute(dim, env), int(extent)))
     for declared, actual in pairs:
-        wanted = substitute(declared, env)
-        if wanted != tuple(actual):
+        if substitute(declared, env) != tuple(actual):
             known = ", ".join(f"{name} = {value}" for name, value in env.items())
             where = f" with {known}" if known and symbols_of(declared) else ""
             raise ShapeError(f"expected shape {text(declared)}{where}, got {text(actual)}")
     return env
+
+
+def _solution(dim: Dim, extent: int) -> dict[str, int]:
+    """Solve `dim == extent` for the one symbol of a linear `dim`; nothing where that is not so."""
+    names = symbols_of(dim)
+    if len(names) != 1 or not isinstance(dim, Expr):
+        return {}
+    at_zero, at_one = (substitute(dim, {names[0]: value}) for value in (0, 1))
+    slope = at_one - at_zero
+    if slope == 0 or dim - slope * symbol(names[0]) != at_zero:
+        return {}
+    value, rest = divmod(extent - at_zero, slope)
+    return {names[0]: value} if rest == 0 and value >= 0 else {}

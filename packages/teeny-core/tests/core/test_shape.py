@@ -183,6 +183,12 @@ def test_symbols_in_the_order_seen() -> None:
 def test_bind_solves_and_checks() -> None:
     n = tn.symbol("n")
     assert shapes.bind([((n, 28), (5, 28)), ((2 * n,), (10,))]) == {"n": 5}
+    assert shapes.bind([((3 * n + 1,), (16,)), ((n, 2), (5, 2))]) == {"n": 5}
+    assert shapes.bind([((3 * n + 1, n * tn.symbol("m")), (16, 20))]) == {"n": 5, "m": 4}
+    assert shapes.bind([((0 * n + 4,), (4,))]) == {}
+    for declared, actual in ((2 * n, 5), (n + 3, 2), (n // 2, 3), (n * n, 4)):
+        with pytest.raises(tn.ShapeError, match="expected shape"):
+            shapes.bind([((declared,), (actual,))])
     with pytest.raises(tn.ShapeError, match=r"expected shape \[2\*n\] with n = 5, got \[11\]"):
         shapes.bind([((n,), (5,)), ((2 * n,), (11,))])
     with pytest.raises(tn.ShapeError, match="rank 2"):

@@ -461,3 +461,44 @@ def test_repr_shows_values() -> None:
 def test_tensors_are_hashable_by_identity() -> None:
     a, b = tn.Tensor([1.0]), tn.Tensor([1.0])
     assert len({a, b, a}) == 2
+
+
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "ij,jk->ik",
+        "ij,jk",
+        "ij,kj->ki",
+        "ij,ij->",
+        "ij->ji",
+        "ij->i",
+        "ij->",
+        "i,j->ij",
+        "bij,bjk->bik",
+        "bhij,bhkj->bhik",
+        "ij,jk,kl->il",
+        "ij,k->k",
+        "ab,abc,c->b",
+        "i,i->i",
+    ],
+)
+def test_einsum(equation: str) -> None:
+    extents = dict(zip("abchijkl", (2, 3, 4, 2, 3, 4, 5, 2), strict=True))
+    sources = equation.partition("->")[0].split(",")
+    pairs = [pair(*(extents[label] for label in labels)) for labels in sources]
+    ours, theirs = zip(*pairs, strict=True)
+    check(tn.einsum(equation, *ours), torch.einsum(equation, *theirs), 1e-5)
+
+
+def test_einsum_says_what_is_wrong() -> None:
+    x = tn.zeros(2, 3)
+    for equation, message in (
+        ("ii->i", "cannot read"),
+        ("ij->k", "cannot read"),
+        ("ij,jk->ik", "for 1 operands"),
+        ("ijk->i", "names 3 axes"),
+    ):
+        with pytest.raises(tn.ShapeError, match=message):
+            tn.einsum(equation, x)
+    with pytest.raises(tn.ShapeError, match="'j' is 3 and 2"):
+        tn.einsum("ij,jk->ik", x, x)
