@@ -35,10 +35,10 @@ def philox(counter: tuple[Array, Array, Array, Array], key: tuple[int, int]) -> 
     c0, c1, c2, c3 = (np.asarray(word, np.uint64) for word in counter)
     k0, k1 = key
     for _ in range(_ROUNDS):
-        low, high = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        c0 = (high >> _WORD) ^ c1 ^ np.uint64(k0)
-        c2 = (low >> _WORD) ^ c3 ^ np.uint64(k1)
-        c1, c3 = high & _MASK, low & _MASK
+        first, second = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        c0 = (second >> _WORD) ^ c1 ^ np.uint64(k0)
+        c2 = (first >> _WORD) ^ c3 ^ np.uint64(k1)
+        c1, c3 = second & _MASK, first & _MASK
         k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
     return tuple(word.astype(np.uint32) for word in np.broadcast_arrays(c0, c1, c2, c3))
 
