@@ -1,6 +1,6 @@
 """What a graph is turned into before fusion, so that more of it is elementwise.
 
-Both rewrites are exact. Of an index along one axis of extent 1 (the class of each row, say)
+All rewrites are exact. A sum or product of no elements is a constant. Of an index along one axis of extent 1 (the class of each row, say)
 
 - gathering from an elementwise value gathers from what that is computed of;
 - scattering is a choice at each place: `where(iota == index, dy + 0, 0)`, where `+ 0` gives the
@@ -9,14 +9,17 @@ Both rewrites are exact. Of an index along one axis of extent 1 (the class of ea
 
 from __future__ import annotations
 
-from teeny_core import equal, ops
+from teeny_core import TensorType, equal, numel, ops
 
 from teeny_compiler.fxgraph import FxBuilder, FXGraph
 
+NEUTRAL = {"sum": 0, "prod": 1}
+REWRITTEN = frozenset(("take_along", "take_along_grad", *NEUTRAL))
+
 
 def prepare(graph: FXGraph) -> FXGraph:
-    """Rewrite indexing of single elements along an axis."""
-    if not any(node.op in ("take_along", "take_along_grad") for node in graph.nodes):
+    """Rewrite indexing of single elements along an axis, and folds of no elements."""
+    if not any(node.op in REWRITTEN for node in graph.nodes):
         return graph
     builder = FxBuilder(graph.name)
     new: dict[int, int] = {}
@@ -28,6 +31,8 @@ def prepare(graph: FXGraph) -> FXGraph:
             new[number] = _take_along(builder, inputs[0], inputs[1], node.attrs["axis"])
         elif node.op == "take_along_grad" and _is_single(builder, inputs[0], node.attrs["axis"]):
             new[number] = _choose(builder, inputs, number, graph)
+        elif node.op in NEUTRAL and numel(builder.type(inputs[0]).shape) == 0:
+            new[number] = _filled(builder, NEUTRAL[node.op], node.type)
         else:
             new[number] = builder.add(node.op, inputs, node.attrs, node.scope)
     return builder.finish(
@@ -36,6 +41,11 @@ def prepare(graph: FXGraph) -> FXGraph:
         [new[i] for i in graph.outputs],
         [(new[parameter], new[value]) for parameter, value in graph.updates],
     )
+
+
+def _filled(builder: FxBuilder, value: int, kind: TensorType) -> int:
+    scalar = builder.add("constant", [], {"value": value, "dtype": kind.dtype})
+    return builder.add("broadcast_to", [scalar], {"shape": kind.shape})
 
 
 def _is_single(builder: FxBuilder, index: int, axis: int) -> bool:
