@@ -120,3 +120,23 @@ def test_epilogue(wide: Target):
     run(TEMPLATE.plan(request, wide), (q, k, v), out, extra=(other,))
     expected = reference(q, k, v, 0.25, False) * 2 + other
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 2, 2)])
+def test_any_batch_axes(wide: Target, batch):
+    q, k, v = (random((*batch, 9, 16), i) for i in range(3))
+    other, out = random((*batch, 9, 16), 4), np.full((*batch, 9, 16), np.nan, np.float32)
+
+    def add(tile, index, mask, arguments):
+        place = arguments[0]
+        for number, stride in zip(index, other.strides, strict=True):
+            place = place + number * (stride // 4)
+        return tile + tl.load(place, mask)
+
+    epilogue = Epilogue(add, (operand(other),), f32, f"add {batch}")
+    attrs = {"scale": 0.25, "causal": True}
+    request = Request("attention", attrs, tuple(map(operand, (q, k, v))), operand(out), epilogue)
+    run(TEMPLATE.plan(request, wide), (q, k, v), out, extra=(other,))
+    flat = (x.reshape(1, -1, 9, 16) for x in (q, k, v))
+    expected = reference(*flat, 0.25, True).reshape(out.shape) + other
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)

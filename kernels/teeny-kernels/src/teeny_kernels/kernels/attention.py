@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import teeny_triton.language as tl
 from teeny_core import DType
-from teeny_kernels.kernels.matmul import pack_panel, product
+from teeny_kernels.kernels.matmul import pack_panel, product, unravel
 from teeny_triton import Ptr, TypeVar, constexpr, i64, kernel
 
 T = TypeVar("T")
@@ -44,6 +44,8 @@ class Attention:
         rows: queries that are normalised at a time; it divides all but the last heights.
         run: queries of a program, a multiple of the usual height.
         block: keys at a time, a multiple of a row of scores.
+        inner: extents of the output's batch axes that the second grid axis stands for.
+        outer: the same for the third.
     """
 
     size: int
@@ -58,6 +60,8 @@ class Attention:
     rows: int
     run: int
     block: int
+    inner: tuple[int, ...] = ()
+    outer: tuple[int, ...] = ()
 
     @property
     def width(self) -> int:
@@ -88,9 +92,12 @@ def attention(
     t: Attention,
     EPILOGUE: constexpr,
 ) -> None:
-    """Compute attention. Grid: runs of queries, heads, batch. Strides are by batch, head, row,
-    column; numbers of a row of v and y are neighbours."""
+    """Compute attention. Grid: runs of queries, then the batch axes `inner` and `outer`.
+
+    Strides are those along `outer`, `inner`, rows and columns; columns of v and y are neighbours.
+    """
     head, item = tl.program_id(1), tl.program_id(2)
+    batch = (*unravel(item, t.outer), *unravel(head, t.inner))
     first = tl.program_id(0) * t.run
     last = tl.minimum(first + t.run, queries)
     query = q + item * q_strides[0] + head * q_strides[1]
@@ -206,7 +213,7 @@ def attention(
             lane = column + tl.arange(0, t.lanes)[None, :]
             inside = None if column + t.lanes <= t.value_size else lane < t.value_size
             out = tl.load(sums + (down - first) * t.padded + lane) * share
-            out = EPILOGUE(out, (item, head, down, lane), inside, extra)
+            out = EPILOGUE(out, (*batch, down, lane), inside, extra)
             tl.store(result + down * y_strides[2] + lane, out, inside)
 
     blocks(first, clear)

@@ -35,6 +35,8 @@ class Channels:
         panels: panels of filters of a program.
         slab: padded copy of the input that a program makes, None to read it in place.
         pool: whether the largest of each 2 x 2 square is stored, not the squares.
+        fetched: numbers of the next panel that are fetched into the second cache for each channel
+            of each block, so that all blocks of an image fetch all of it; 0: none are.
     """
 
     of: Correlation
@@ -47,6 +49,7 @@ class Channels:
     panels: int
     slab: Slab | None
     pool: bool = False
+    fetched: int = 0
 
     @property
     def width(self) -> int:
@@ -84,7 +87,7 @@ def pack_filters(w: Ptr[T], packed: Ptr[P], t: Channels) -> None:
                     k = first + step
                     mask = k < of.taps if inside is None else (k < of.taps) & inside
                     value = tl.load(source + filter * of.w[1] + k, mask)
-                    place = (k % taps * of.channels + k // taps) * t.width + filter
+                    place = k * t.width + filter
                     tl.store(to + place, value, k < of.taps)
             else:
                 for i in range(of.kernel[0]):
@@ -94,8 +97,8 @@ def pack_filters(w: Ptr[T], packed: Ptr[P], t: Channels) -> None:
                             at = filter * of.w[1] + c * of.w[2] + i * of.w[3] + j * of.w[4]
                             mask = c < of.channels
                             value = tl.load(source + at, mask if inside is None else mask & inside)
-                            tap = (i * of.kernel[1] + j) * of.channels
-                            tl.store(to + (tap + c) * t.width + filter, value, mask)
+                            tap = (c * of.kernel[0] + i) * of.kernel[1] + j
+                            tl.store(to + tap * t.width + filter, value, mask)
 
     rest = of.filters % t.width
     if rest == 0 or panel < of.filters // t.width:
@@ -115,7 +118,7 @@ def conv_channels(
     of = t.of
     image, group = tl.program_id(1), tl.program_id(2)
     runs = tl.cdiv(of.rows, t.run)
-    first = tl.program_id(0) % runs * t.run
+    first = 0 if t.run >= of.rows else tl.program_id(0) % runs * t.run
     first_panel = tl.program_id(0) // runs * t.panels
     last = tl.minimum(first + t.run, of.rows)
     source = x + image * of.x[0] + group * of.x[1]
@@ -139,13 +142,17 @@ def conv_channels(
         right = w + (group * t.all_panels + panel) * (of.taps * t.width) + lane
         acc = tl.zeros((nr, t.columns, width), t.accumulator)
         low, high = clipped(row, nr, of)
-        for i in range(low, high):
-            for j in range(of.kernel[1]):
-                seen = left + i * of.dilation[0] * pitch + j * of.dilation[1] * beside
-                tap = right + (i * of.kernel[1] + j) * of.channels * t.width
-                for c in range(of.channels):
-                    weight = tl.load(tap + c * t.width)
-                    value = tl.load(seen + c * plane).to(t.accumulator)
+        part = (row // t.rows * tl.cdiv(of.columns, t.columns) + column // t.columns) * of.channels
+        following = right + of.taps * t.width + part * t.fetched
+        for c in range(of.channels):
+            for line in tl.static_range(0, t.fetched, t.lanes):
+                tl.prefetch(following + c * t.fetched + line, 2)
+            for i in range(low, high):
+                seen = left + c * plane + i * of.dilation[0] * pitch
+                taps = right + (c * of.kernel[0] + i) * of.kernel[1] * t.width
+                for j in range(of.kernel[1]):
+                    weight = tl.load(taps + j * t.width)
+                    value = tl.load(seen + j * of.dilation[1] * beside).to(t.accumulator)
                     acc = tl.fma(value, weight, acc)
         if t.pool:
             pairs = acc.reshape(nr // 2, 2, t.columns // 2, 2, width)

@@ -52,7 +52,7 @@ def conv_rows(
     """Compute a correlation. Grid: runs of rows, images, groups."""
     of = t.of
     image, group = tl.program_id(1), tl.program_id(2)
-    first = tl.program_id(0) * t.run
+    first = 0 if t.run >= of.rows else tl.program_id(0) * t.run
     last = tl.minimum(first + t.run, of.rows)
     width = t.vectors * t.lanes
     source = x + image * of.x[0] + group * of.x[1]
@@ -104,18 +104,22 @@ def conv_rows(
         place = result + filter * of.y[2] + row * of.y[3] + column * of.y[4]
         tl.store(place, EPILOGUE(value, index, mask, extra), mask)
 
-    def by_columns(f: Any, nf: int, row: Any, nr: int) -> None:
-        for column in range(0, of.columns, width):
-            block(f, nf, row, nr, column)
+    def filters_of(row: Any, nr: int, column: Any) -> None:
+        """Compute all filters of some pixels."""
+        whole, rest = of.filters // t.filters, of.filters % t.filters
+        for k in tl.range(whole):
+            block(k * t.filters, t.filters, row, nr, column)
+        if rest != 0:
+            block(whole * t.filters, rest, row, nr, column)
 
-    def by_rows(f: Any, nf: int) -> None:
+    def pixels(work: Any) -> None:
+        """Call `work(row, rows, column)` for each block of pixels."""
         whole = (last - first) // t.rows
         for k in tl.range(whole):
-            by_columns(f, nf, first + k * t.rows, t.rows)
+            for column in range(0, of.columns, width):
+                work(first + k * t.rows, t.rows, column)
         if of.rows % t.rows != 0 and last - first > whole * t.rows:
-            by_columns(f, nf, first + whole * t.rows, of.rows % t.rows)
+            for column in range(0, of.columns, width):
+                work(first + whole * t.rows, of.rows % t.rows, column)
 
-    for k in range(of.filters // t.filters):
-        by_rows(k * t.filters, t.filters)
-    if of.filters % t.filters != 0:
-        by_rows(of.filters // t.filters * t.filters, of.filters % t.filters)
+    pixels(filters_of)

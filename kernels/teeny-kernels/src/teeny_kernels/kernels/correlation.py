@@ -86,6 +86,10 @@ class Correlation:
         return (count - 1) * self.stride[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
 
+MOST_UNROLLED = 24
+"""Registers of a padded channel whose copy is unrolled, so that its masks are known before."""
+
+
 @dataclass(frozen=True)
 class Slab:
     """A padded copy of some rows of all channels of a group, in scratch memory: [c][row][pitch]."""
@@ -104,16 +108,23 @@ class Slab:
 def copy_slab(slab: Any, x: Any, first: Any, s: Slab, of: Correlation, dtype: DType) -> None:
     """Copy input rows from `first` on, which may lie outside, with zeros around, to `slab`."""
     lane = tl.arange(0, s.lanes)
+
+    def copy(c: Any, r: Any) -> None:
+        row = first + r
+        inside = (row >= 0) & (row < of.height)
+        for start in tl.static_range(0, s.pitch, s.lanes):
+            column = start + lane - of.left
+            mask = inside & (column >= 0) & (column < of.width)
+            value = tl.load(x + c * of.x[2] + row * of.x[3] + column * of.x[4], mask)
+            tl.store(slab + c * s.plane + r * s.pitch + start + lane, value.to(dtype))
+
     for c in range(of.channels):
-        for r in range(s.rows):
-            row = first + r
-            inside = (row >= 0) & (row < of.height)
-            source = x + c * of.x[2] + row * of.x[3]
-            for start in tl.static_range(0, s.pitch, s.lanes):
-                column = start + lane - of.left
-                mask = inside & (column >= 0) & (column < of.width)
-                value = tl.load(source + column * of.x[4], mask)
-                tl.store(slab + c * s.plane + r * s.pitch + start + lane, value.to(dtype))
+        if s.plane <= MOST_UNROLLED * s.lanes:
+            for r in tl.static_range(s.rows):
+                copy(c, r)
+        else:
+            for r in range(s.rows):
+                copy(c, r)
 
 
 @kernel

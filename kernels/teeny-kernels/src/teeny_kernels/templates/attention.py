@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from teeny_core import Dim, bool_, ceildiv, numel
+from teeny_core import bool_, ceildiv, numel
 from teeny_triton import Target
 from teeny_triton.launch import Operand, Plan, Request
 
 from teeny_kernels.kernels.attention import Attention, attention
 from teeny_kernels.launching import Hook, Work, launch, operand_buffer, output_buffer
+from teeny_kernels.templates.batch import Batch, groups
 
 RUN = 192
 """Queries of a program, about."""
@@ -18,10 +19,10 @@ BLOCK = 128
 
 
 class AttentionTemplate:
-    """Serves `attention` of q [B, H, S, D], k [B, H, T, D], v [B, H, T, E] and perhaps a mask.
+    """Serves `attention` of q [*B, S, D], k [*B, T, D], v [*B, T, E] and perhaps a mask [*B, S, T].
 
-    The attributes are `causal` and `scale`. A mask [B, H, S, T] is added to the scores, or, when it
-    is bool, says which keys are seen.
+    The attributes are `causal` and `scale`. A mask is added to the scores, or, when it is bool,
+    says which keys are seen.
     """
 
     name = "attention"
@@ -31,33 +32,31 @@ class AttentionTemplate:
         """Return the launch for `request`, None where the size of rows is symbolic."""
         q, k, v, *masks = request.inputs
         y = request.output
-        if not q.dtype.is_float or q.dtype.bits < 16 or v.strides[3] != 1 or y.strides[3] != 1:
+        if not q.dtype.is_float or q.dtype.bits < 16 or v.strides[-1] != 1 or y.strides[-1] != 1:
             return None
-        if not isinstance(q.shape[3], int) or not isinstance(v.shape[3], int):
-            return None
-        t = _cut(q, v, masks, request, target)
-        if t is None:
+        operands = (q, k, v, y, *masks)
+        batch = groups(y.shape[:-2], [operand.strides[:-2] for operand in operands])
+        t = None if batch is None else _cut(q, v, masks, batch, request, target)
+        if batch is None or t is None:
             return None
         buffers = {"q": operand_buffer(0, q), "k": operand_buffer(1, k), "v": operand_buffer(2, v)}
         constants: dict[str, Any] = {"t": t}
-        strides: dict[str, tuple[Dim, ...]] = {
-            "q_strides": q.strides,
-            "k_strides": k.strides,
-            "v_strides": v.strides,
-            "y_strides": y.strides,
+        names = ("q_strides", "k_strides", "v_strides", "y_strides", "mask_strides")
+        inner, outer = batch
+        strides = {
+            name: (outer.strides[i], inner.strides[i], *operand.strides[-2:])
+            for i, (name, operand) in enumerate(zip(names, operands, strict=False))
         }
         if masks:
             buffers["mask"] = operand_buffer(3, masks[0])
-            strides["mask_strides"] = masks[0].strides
         else:
             constants |= {"mask": None, "mask_strides": None}
-        batch, heads, queries, _ = q.shape
-        keys = k.shape[2]
-        flops = 2 * numel((batch, heads, queries, keys)) * (t.size + t.value_size)
+        queries, keys = q.shape[-2], k.shape[-2]
+        flops = 2 * numel((*y.shape[:-1], keys)) * (t.size + t.value_size)
         moved = numel(q.shape) + numel(k.shape) + numel(v.shape) + numel(y.shape)
         return Plan((launch(
             attention,
-            (ceildiv(queries, t.run), heads, batch),
+            (ceildiv(queries, t.run), inner.size, outer.size),
             {**buffers, "y": output_buffer(y, request.epilogue)},
             sizes={"queries": queries, "keys": keys, **strides},
             constants=constants,
@@ -70,18 +69,21 @@ TEMPLATE = AttentionTemplate()
 
 
 def _cut(
-    q: Operand, v: Operand, masks: list[Operand], request: Request, target: Target
+    q: Operand,
+    v: Operand,
+    masks: list[Operand],
+    batch: tuple[Batch, Batch],
+    request: Request,
+    target: Target,
 ) -> Attention | None:
-    size, value_size = q.shape[3], v.shape[3]
-    assert isinstance(size, int)
-    assert isinstance(value_size, int)
-    if min(size, value_size) == 0:
+    size, value_size = q.shape[-1], v.shape[-1]
+    if not isinstance(size, int) or not isinstance(value_size, int) or not size * value_size:
         return None
     accumulator = q.dtype.accumulator
     lanes, registers = target.lanes(accumulator), target.vector_registers
     height = 12 if registers >= 32 else 4
     mask: Any = "" if not masks else "bool" if masks[0].dtype == bool_ else "sum"
-    queries = q.shape[2]
+    queries = q.shape[-2]
     run = RUN // height * height
     if isinstance(queries, int):
         run = min(run, max(1, -(-queries // height)) * height)
@@ -97,5 +99,7 @@ def _cut(
         heights=(height, *((8, 4, 2, 1) if height > 8 else (2, 1))),
         rows=4,
         run=run,
+        inner=batch[0].numbers,
+        outer=batch[1].numbers,
         block=max(2 * lanes, BLOCK // (2 * lanes) * 2 * lanes),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import teeny_triton.language as tl
-from teeny_core import Dim, DType
+from teeny_core import Dim, DType, ceildiv
 from teeny_triton import Target, Tile
 from teeny_triton.ir import Pointer
 from teeny_triton.launch import BufferArg, Launch, Operand, Plan, Request, Temp
@@ -14,6 +14,7 @@ from teeny_triton.launch import BufferArg, Launch, Operand, Plan, Request, Temp
 from teeny_kernels.kernels.conv_channels import Channels, conv_channels, pack_filters
 from teeny_kernels.kernels.conv_rows import Rows, conv_rows
 from teeny_kernels.kernels.correlation import Correlation, Slab
+from teeny_kernels.kernels.depthwise import Depthwise, depthwise
 from teeny_kernels.launching import (
     Buffer,
     Hook,
@@ -29,6 +30,13 @@ from teeny_kernels.templates.cuts import cuts
 
 WORK = 8_000_000
 """Operations of a program at least, where an image has as many."""
+PROGRAMS = 16
+"""Programs that an image is cut into at most."""
+PLANE_WORK = 200_000
+"""Products of a program where each channel is by itself."""
+SPARE_OF_ROWS = 5
+"""Registers that are left over where pixels of several rows are broadcast: LLVM needs them."""
+MOST_DEPTHWISE_ROWS = 7
 
 
 class ConvTemplate:
@@ -114,6 +122,9 @@ def _plan(
     launches: list[Launch] = []
     temps: list[Temp] = []
     for of in parts:
+        if _is_depthwise(of):
+            launches.append(_launch_depthwise(of, images, inputs, output, hook, target))
+            continue
         by_rows, by_channels = (
             _rows(of, x.dtype, target, pool),
             _channels(of, x.dtype, target, pool),
@@ -137,6 +148,36 @@ def _plan(
 def _work(of: Correlation, images: Dim, dtype: DType) -> Work:
     seen = of.channels * of.height * of.width + of.filters * of.rows * of.columns
     return Work(of.flops * images, seen * of.groups * images * dtype.itemsize)
+
+
+# --- one channel by itself ---
+
+
+def _is_depthwise(of: Correlation) -> bool:
+    return of.groups > 1 and of.channels == of.filters == 1 and of.kernel[0] * of.kernel[1] <= 25
+
+
+def _launch_depthwise(
+    of: Correlation,
+    images: Dim,
+    inputs: tuple[Buffer, Buffer],
+    output: Buffer,
+    hook: Hook,
+    target: Target,
+) -> Launch:
+    accumulator = inputs[0].dtype.accumulator
+    parts = -(-of.rows // MOST_DEPTHWISE_ROWS) if of.rows else 1
+    planes = max(1, PLANE_WORK // max(1, of.rows * of.columns * of.taps))
+    t = Depthwise(of, accumulator, target.lanes(accumulator), -(-of.rows // parts), planes)
+    return launch(
+        depthwise,
+        (ceildiv(images * of.groups, planes),),
+        {"x": inputs[0], "w": inputs[1], "y": output},
+        sizes={"images": images},
+        constants={"t": t},
+        hook=hook,
+        work=_work(of, images, inputs[0].dtype),
+    )
 
 
 # --- rows ---
@@ -209,7 +250,7 @@ def _clip(of: Correlation, count: int) -> float:
 
 def _run(of: Correlation, rows: int, flops: int) -> int:
     """Return the rows of a program: an image, or a part with work enough."""
-    parts = max(1, of.flops // WORK)
+    parts = max(1, min(PROGRAMS, of.flops // WORK))
     blocks = -(-of.rows // rows)
     return -(-blocks // min(parts, blocks)) * rows
 
@@ -244,13 +285,13 @@ def _channels(of: Correlation, dtype: DType, target: Target, pool: bool) -> Chan
     best = min(blocks, key=channels_cost, default=None)
     if best is None:
         return None
-    run = _run(of, best.rows, 0)
+    run, panels = _parts(best, target)
     whole = -(-of.columns // best.columns) * best.columns
     slab = None
     if of.needs_padding or whole != of.columns:
         pitch = -(-max(1, of.reach(whole, 1)) // lanes) * lanes
         slab = Slab(of.reach(run, 0), pitch, lanes)
-    return replace(best, run=run, slab=slab, panels=best.all_panels)
+    return replace(best, run=run, panels=panels, slab=slab, fetched=_fetched(best))
 
 
 def _pixel_blocks(
@@ -263,7 +304,8 @@ def _pixel_blocks(
                 columns = -(-of.columns // pieces)
                 if pool:
                     columns += columns % 2
-                if rows * columns * vectors + vectors + SPARE <= registers:
+                spare = SPARE if rows == 1 else SPARE_OF_ROWS
+                if rows * columns * vectors + vectors + spare <= registers:
                     yield vectors, rows, columns
                     break
 
@@ -275,11 +317,39 @@ def channels_cost(t: Channels) -> float:
     for vectors, times in cuts(-(-of.filters // t.lanes), t.vectors):
         for nr, repeats in cuts(of.rows, t.rows):
             pixels = nr * t.columns
-            step = max(pixels * vectors / 2, (pixels + vectors) / 2, LATENCY)
+            step = max(pixels * vectors / 2, (pixels + vectors) / 2, LATENCY) + vectors / 4
             turning = vectors * nr * (-(-t.columns // t.lanes)) * t.lanes * 4
             steps = of.taps * step * _clip(of, nr)
             total += times * repeats * -(-of.columns // t.columns) * (steps + turning)
     return total
+
+
+def _parts(t: Channels, target: Target) -> tuple[int, int]:
+    """Return the rows and the panels of a program: an image, or a part with work enough.
+
+    Filters that are larger than the image are divided first, for each program reads its own.
+    """
+    of = t.of
+    parts = max(1, min(PROGRAMS, of.flops // of.groups // WORK))
+    blocks, panels = -(-of.rows // t.rows), t.all_panels
+    if of.filters * of.taps > of.channels * of.height * of.width:
+        by_panel = min(parts, panels)
+        by_row = min(-(-parts // by_panel), blocks)
+    else:
+        by_row = min(parts, blocks)
+        by_panel = min(-(-parts // by_row), panels)
+    return -(-blocks // by_row) * t.rows, -(-panels // by_panel)
+
+
+def _fetched(t: Channels) -> int:
+    """Return how much of the next panel to fetch for each channel: 0 for small panels.
+
+    Whole registers are fetched, which are whole cache lines where they are longest.
+    """
+    blocks = -(-t.of.rows // t.rows) * -(-t.of.columns // t.columns)
+    size = t.of.kernel[0] * t.of.kernel[1] * t.width
+    worth = t.all_panels > 1 and t.of.taps >= 256 and blocks <= 16
+    return -(-size // (blocks * t.lanes)) * t.lanes if worth else 0
 
 
 def _launch_pack(t: Channels, w: Buffer, packed: Buffer) -> Launch:

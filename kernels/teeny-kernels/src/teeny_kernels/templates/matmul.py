@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from teeny_core import Dim, DType, Shape, ceildiv, f32, f64, numel
+from teeny_core import Dim, Shape, ceildiv
 from teeny_triton import Target
 from teeny_triton.launch import Epilogue, Launch, Operand, Plan, Request, Temp
 
@@ -22,26 +22,12 @@ from teeny_kernels.launching import (
     operand_buffer,
     output_buffer,
 )
+from teeny_kernels.templates.batch import Batch, groups
 
 FEW_ROWS = 4
 """Up to so many rows, a product with rows of B along the depth reads B once, in place."""
 PROGRAMS = 64
 """Programs that a large product is cut into at least, so that many threads have work."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A group of batch axes that one grid axis runs over: the strides of A, B and C along it."""
-
-    extents: Shape = ()
-    a: Dim = 0
-    b: Dim = 0
-    c: Dim = 0
-
-    @property
-    def size(self) -> Dim:
-        """Number of items."""
-        return numel(self.extents)
 
 
 @dataclass(frozen=True)
@@ -87,15 +73,15 @@ class Product:
             "depth": self.depth,
             "a_row": self.a_row,
             "a_depth": self.a_depth,
-            "a_inner": self.inner.a,
-            "a_outer": self.outer.a,
+            "a_inner": self.inner.strides[0],
+            "a_outer": self.outer.strides[0],
             "b_depth": self.b_depth,
             "b_column": self.b_column,
-            "b_inner": self.inner.b,
-            "b_outer": self.outer.b,
+            "b_inner": self.inner.strides[1],
+            "b_outer": self.outer.strides[1],
             "c_row": self.c_row,
-            "c_inner": self.inner.c,
-            "c_outer": self.outer.c,
+            "c_inner": self.inner.strides[2],
+            "c_outer": self.outer.strides[2],
         }
 
 
@@ -120,8 +106,8 @@ def read(request: Request) -> Product | None:
     c = request.output
     if not a.dtype.is_float or a.dtype.bits < 16 or c.strides[-1] != 1:
         return None
-    groups = _batches(a, b, c)
-    if groups is None:
+    batches = groups(c.shape[:-2], [operand.strides[:-2] for operand in (a, b, c)])
+    if batches is None:
         return None
     a_row, a_depth = _swap(a.strides[-2:], request.attrs["transpose_a"])
     b_depth, b_column = _swap(b.strides[-2:], request.attrs["transpose_b"])
@@ -129,7 +115,7 @@ def read(request: Request) -> Product | None:
     rows, columns = c.shape[-2:]
     return Product(
         rows, columns, depth, a_row, a_depth, b_depth, b_column, c.strides[-2],
-        *groups, a, b, c, request.epilogue,
+        *batches, a, b, c, request.epilogue,
     )  # fmt: skip
 
 
@@ -174,28 +160,6 @@ def _swap(pair: Shape, swapped: bool) -> Shape:
     return pair[::-1] if swapped else pair
 
 
-def _batches(a: Operand, b: Operand, c: Operand) -> tuple[Batch, Batch] | None:
-    """Join batch axes along which all three operands step evenly; None if over two remain."""
-    groups: list[Batch] = []
-    axes = zip(c.shape[:-2], a.strides, b.strides, c.strides, strict=False)
-    for extent, *steps in reversed(list(axes)):
-        last = groups[-1] if groups else None
-        if last and _continues(last, steps):
-            groups[-1] = Batch((extent, *last.extents), last.a, last.b, last.c)
-        else:
-            groups.append(Batch((extent,), *steps))
-    groups += [Batch()] * (2 - len(groups))
-    return (groups[0], groups[1]) if len(groups) == 2 else None
-
-
-def _continues(group: Batch, steps: list[Dim]) -> bool:
-    """Whether an outer axis of these strides is more of the same; its extents must be numbers."""
-    if not all(isinstance(extent, int) for extent in group.extents):
-        return False
-    wanted = [stride * group.size for stride in (group.a, group.b, group.c)]
-    return wanted == steps
-
-
 def _is_by_rows(product: Product) -> bool:
     few = isinstance(product.rows, int) and product.rows <= FEW_ROWS
     return few and product.a_depth == 1 and product.b_depth == 1 and product.b_column != 1
@@ -210,7 +174,7 @@ def _by_rows(product: Product, target: Target) -> Launch:
     constants: dict[str, Any] = {
         "t": Tiling(
             accumulator, target.lanes(accumulator), heights, 0, None, 0, heights[0], "direct",
-            inner=_numbers(product.inner), outer=_numbers(product.outer),
+            inner=product.inner.numbers, outer=product.outer.numbers,
         )
     }  # fmt: skip
     return launch(
@@ -246,15 +210,9 @@ def _tiling(product: Product, target: Target) -> Tiling:
         source,
         depth_block,
         _packs_rows(product, block, source),
-        _numbers(product.inner),
-        _numbers(product.outer),
+        product.inner.numbers,
+        product.outer.numbers,
     )
-
-
-def _numbers(batch: Batch) -> tuple[int, ...]:
-    """Extents to take an index apart by; that of the first axis is not needed."""
-    rest = batch.extents[1:]
-    return (0, *(e for e in rest if isinstance(e, int))) if batch.extents else ()
 
 
 def _source(
@@ -304,7 +262,7 @@ def _run(product: Product, block: registers.Block, width: int, source: str) -> i
     programs = 1
     for number in numbers:
         programs *= number if isinstance(number, int) else 32
-    wanted = max(1, min(-(-PROGRAMS // programs), blocks // least))
+    wanted = max(1, min(-(-PROGRAMS // max(1, programs)), blocks // least))
     return -(-blocks // wanted) * block.height
 
 
@@ -330,6 +288,3 @@ def _pack_rows(product: Product, t: Tiling, a: Buffer, packed: Buffer) -> Launch
         constants={"t": t},
         work=Work(0, 2 * product.rows * product.depth * product.a.dtype.itemsize),
     )
-
-
-_ = (DType, f32, f64)
