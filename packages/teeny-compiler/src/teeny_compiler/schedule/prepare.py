@@ -1,6 +1,7 @@
 """What a graph is turned into before fusion, so that more of it is elementwise.
 
-All rewrites are exact. A sum or product of no elements is a constant. Of an index along one axis of extent 1 (the class of each row, say)
+All rewrites are exact. A sum or product of no elements is a constant. Of an index along one axis
+of extent 1 (the class of each row, say)
 
 - gathering from an elementwise value gathers from what that is computed of;
 - scattering is a choice at each place: `where(iota == index, dy + 0, 0)`, where `+ 0` gives the
