@@ -125,7 +125,7 @@ class Generator(Evaluator):
         with self.scope():
             for phase in range(self.phases.count):
                 self.row_values(phase)
-                if self.phases.work[phase] or self.phases.reductions(phase):
+                if self.phases.loops(phase):
                     self.fold(phase)
                 for store in self.phases.stores(phase, of_rows=True):
                     self.store(store)

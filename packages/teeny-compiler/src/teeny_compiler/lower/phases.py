@@ -97,6 +97,10 @@ class Phases:
             if instruction.op in REDUCTIONS and self.phase[i] == phase + 1
         )
 
+    def loops(self, phase: int) -> bool:
+        """Whether a phase has anything to do inside of a row."""
+        return bool(self.reductions(phase) or self.stores(phase, of_rows=False))
+
     def stores(self, phase: int, of_rows: bool) -> tuple[Store, ...]:
         """Return the stores of a phase: of values of the row, or inside of the loops."""
         return tuple(
