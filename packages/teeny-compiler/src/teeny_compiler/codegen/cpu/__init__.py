@@ -7,12 +7,14 @@ from functools import lru_cache
 from teeny_triton.ir import Function
 from teeny_triton.target import Target
 
+from teeny_compiler.codegen.block import block
 from teeny_compiler.codegen.cpu import kernel as _kernel
 
 
 @lru_cache(maxsize=64)
 def _emitted(function: Function, target: Target) -> _kernel.Kernel:
-    return _kernel.emit(function, target)
+    lanes = _kernel.lanes_of(function, target)
+    return _kernel.emit(block(function, target, lanes), target, lanes)
 
 
 def emit_kernel(function: Function, target: Target) -> str:

@@ -37,10 +37,10 @@ class Kernel:
     scratch_bytes: int
 
 
-def emit(function: Function, target: Target) -> Kernel:
-    """Lower a function as it is, whatever the size of its tiles."""
+def emit(function: Function, target: Target, lanes: int) -> Kernel:
+    """Lower a function as it is, whatever the size of its tiles, to vectors of some lanes."""
     b = Builder()
-    c = Context(b, target, lanes_of(function, target))
+    c = Context(b, target, lanes)
     e = Emitter(c, TABLE, repeated_values(function.body))
     for number, parameter in enumerate(function.parameters):
         e.define(parameter.value, _parameter(c, parameter, f"p{number}"))

@@ -1,0 +1,52 @@
+"""Blocking: functions on tiles larger than the register file become loops over register tiles.
+
+A function in the style of a GPU, whose tiles have thousands of elements, is rewritten as a function
+of the same tile IR whose tiles fit in registers: elementwise work is computed where a store, a
+reduction or a product wants it, block by block, and scratch memory holds what several loops need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from teeny_triton.builder import Builder
+from teeny_triton.ir import Block, Function, Op, walk
+from teeny_triton.passes import simplify
+from teeny_triton.target import Target
+
+from teeny_compiler.codegen.block.facts import Facts
+from teeny_compiler.codegen.block.program import Program, UnsupportedError
+
+MOST_STEPS = 512  # instructions of a product that may be written out
+
+
+def block(function: Function, target: Target, lanes: int) -> Function:
+    """Return the function with tiles of at most a few vectors, itself where they are so already.
+
+    Functions that this pass does not know (branches that choose pointers, say) are left as they are
+    too, and compiled by unrolling.
+    """
+    if not is_large(function, target, lanes):
+        return function
+    body = Block()
+    builder = Builder(body)
+    try:
+        with builder.active():
+            Program(Facts(function), target, lanes, builder).run(function.body)
+    except UnsupportedError:
+        return function
+    return replace(function, body=simplify(body))
+
+
+def is_large(function: Function, target: Target, lanes: int) -> bool:
+    """Whether some tile does not fit in the register file, or some product is long."""
+    most = max(target.vector_registers, 8) * max(lanes, 1)
+    return any(_is_large(op, most, lanes) for op in walk(function.body))
+
+
+def _is_large(op: Op, most: int, lanes: int) -> bool:
+    if op.opcode == "dot":
+        (rows, depth), (_, columns) = (x.type.shape for x in op.operands[:2])
+        if rows * depth * columns > MOST_STEPS * lanes:
+            return True
+    return any(x.type.size > most for x in (*op.operands, *op.results))

@@ -1,0 +1,92 @@
+"""Groups without reductions: equal spaces, walked in blocks of whole trailing axes."""
+
+from __future__ import annotations
+
+import teeny_triton.language as tl
+from teeny_triton.ir import Value
+
+from teeny_compiler.codegen.block.evaluate import Place, Window
+from teeny_compiler.codegen.block.masks import Bound
+from teeny_compiler.codegen.block.nests import Nest, bound_of, clipped
+from teeny_compiler.codegen.block.plan import Group, Root, Shape
+
+
+def emit_pointwise(nest: Nest, group: Group) -> None:
+    """Write the loops of a group of stores and kept values."""
+    for roots in group.passes:
+        for space in dict.fromkeys(root.space for root in roots):
+            _Walk(nest, group, [root for root in roots if root.space == space], space).emit()
+        for root in roots:
+            if root.value is not None and root.buffer is not None:
+                nest.e.buffers[root.value] = root.buffer
+
+
+class _Walk:
+    """The loops over one space."""
+
+    def __init__(self, nest: Nest, group: Group, roots: list[Root], space: Shape) -> None:
+        self.nest, self.roots, self.space = nest, roots, space
+        self.extent = _extent(space, nest.block)
+        rank = len(space)
+        cut = space[-1] > self.extent[-1] and space[-1] % self.extent[-1] == 0
+        self.columns = bound_of(nest.facts, group, roots, rank - 1) if cut else None
+        by_rows = rank > 1 and self.extent[-2] == 1 and space[-2] > 1
+        self.rows = bound_of(nest.facts, group, roots, rank - 2) if by_rows else None
+
+    def emit(self) -> None:
+        """Write the loops."""
+        self._along(0, (), ())
+
+    def _along(self, axis: int, origin: tuple[Place, ...], size: Shape) -> None:
+        if axis == len(self.space):
+            window = Window(origin, size)
+            inputs = self.nest.inputs(self.roots, window)
+            for root, values in zip(self.roots, inputs, strict=True):
+                self.nest.write(root, window, values)
+        elif axis == len(self.space) - 1 and self.columns is not None:
+            self._bounded(self.columns, origin, size)
+        else:
+            self._whole(axis, origin, size)
+
+    def _whole(self, axis: int, origin: tuple[Place, ...], size: Shape) -> None:
+        """Walk an axis by blocks, then by what is left; rows up to their bound."""
+        step, extent = self.extent[axis], self.space[axis]
+        whole = extent // step * step
+        stop: int | tl.Tile = whole
+        known: set[Value] = set()
+        if self.rows is not None and axis == len(self.space) - 2:
+            places = (*origin, *(0,) * (len(self.space) - axis))
+            stop = clipped(self.rows.limit(self.nest.e, places), extent)
+            known = {self.rows.comparison}
+        with self.nest.e.assuming(known):
+            self.nest.loop(stop, step, lambda i: self._along(axis + 1, (*origin, i), (*size, step)))
+        if whole < extent:
+            with self.nest.e.region():
+                self._along(axis + 1, (*origin, whole), (*size, extent - whole))
+
+    def _bounded(self, bound: Bound, origin: tuple[Place, ...], size: Shape) -> None:
+        """Walk the last axis: blocks inside the bound without its mask, then one with it."""
+        e, step = self.nest.e, self.extent[-1]
+        limit = clipped(bound.limit(e, (*origin, 0)), self.space[-1])
+        main = limit // step * step
+        last = len(self.space)
+        with e.assuming({bound.comparison}):
+            self.nest.loop(main, step, lambda j: self._along(last, (*origin, j), (*size, step)))
+
+        def tail() -> None:
+            with e.region():
+                self._along(last, (*origin, main.value), (*size, step))
+
+        tl.if_(main < limit, tail)
+
+
+def _extent(space: Shape, block: int) -> Shape:
+    """Choose a block: trailing axes, whole as long as they fit."""
+    extent = [1] * len(space)
+    room = block
+    for axis in reversed(range(len(space))):
+        extent[axis] = min(space[axis], room)
+        room //= extent[axis]
+        if room <= 1 or extent[axis] < space[axis]:
+            break
+    return tuple(extent)

@@ -1,0 +1,454 @@
+"""Blocking of whole functions: roots are gathered in program order and written as loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import teeny_triton.language as tl
+from teeny_core import DType, i32, i64
+from teeny_triton.builder import Builder
+from teeny_triton.ir import Block, Op, Value
+from teeny_triton.target import Target
+
+from teeny_compiler.codegen.block.dot import Product
+from teeny_compiler.codegen.block.evaluate import Buffer, Evaluator, Window
+from teeny_compiler.codegen.block.facts import COSTLY, Facts
+from teeny_compiler.codegen.block.nests import Nest
+from teeny_compiler.codegen.block.plan import Group, Root, groups, must_keep, reached, roots_of
+from teeny_compiler.codegen.block.pointwise import emit_pointwise
+from teeny_compiler.codegen.block.rows import emit_columns, emit_rows
+
+
+class UnsupportedError(Exception):
+    """A function that this pass leaves as it is."""
+
+
+@dataclass
+class Program:
+    """The new body of a function under construction."""
+
+    facts: Facts
+    target: Target
+    lanes: int
+    builder: Builder
+    e: Evaluator = field(init=False)
+    nest: Nest = field(init=False)
+    roots: list[Root] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.e = Evaluator(self.facts, self.builder)
+        self.nest = Nest(self.e, self.lanes)
+
+    def run(self, block: Block) -> tuple[Value, ...]:
+        """Write a block; return the old values that it yields."""
+        for op in block.ops:
+            if op.opcode == "yield":
+                self.flush()
+                return op.operands
+            handler = _HANDLERS.get(op.opcode)
+            if handler is not None and _is_tiled(op):
+                handler(self, op)
+            elif op.regions:
+                self.flush()
+                _REGIONS[op.opcode](self, op)
+            elif _is_tiled(op):
+                self._lazy(op)
+            else:
+                self._scalar(op)
+        self.flush()
+        return ()
+
+    # -- straight code
+
+    def _scalar(self, op: Op) -> None:
+        """Copy an op on scalars, after the roots whose results it wants."""
+        waiting = {root.result for root in self.roots}
+        if op.opcode in _ORDERED or not waiting.isdisjoint(op.operands):
+            self.flush()
+        operands = [self.e.scalar(operand) for operand in op.operands]
+        results = self.builder.emit(
+            op.opcode, operands, op.attrs, [result.type for result in op.results]
+        )
+        for old, new in zip(op.results, results, strict=True):
+            self.e.scalars[old] = new
+            if op.opcode == "const" and isinstance(old.type.element, DType):
+                self.e.scalars[old] = self.builder.constant(op.attrs["value"], old.type.element)
+
+    def _lazy(self, op: Op) -> None:
+        """Note a lazy value; put it into memory where that is cheaper or needed."""
+        for result in op.results:
+            if not self.facts.is_lazy(result):
+                raise UnsupportedError(f"{op.opcode} of {result.type}")
+        if (op.opcode == "load" and must_keep(self.facts, op)) or (
+            len(op.results) == 1 and self._is_worth_keeping(op.result)
+        ):
+            self.keep(op.result)
+
+    def _is_worth_keeping(self, value: Value) -> bool:
+        """Whether loops that cannot be one would compute a costly value more than once."""
+        users = self.facts.users.get(value, [])
+        if self.facts.cost(value) < COSTLY or not isinstance(value.type.element, DType):
+            return False
+        home = self.facts.parent.get(self.facts.definition[value])
+        ends = list(dict.fromkeys(roots_of(self.facts, value)))
+        if any(self.facts.parent.get(end) is not home for end in ends):
+            return True
+        return len(users) > 1 and len({self._depth(end) for end in ends}) > 1
+
+    def _depth(self, op: Op) -> tuple[int, tuple[int, ...]]:
+        """Return how many reductions follow on one another up to a root, and its space."""
+        depth = 0
+        for value, _ in reached(self.facts, op.operands, _axes(op)):
+            inner = self.facts.definition.get(value)
+            if inner is not None and inner.opcode == "reduce" and inner is not op:
+                depth = max(depth, self._depth(inner)[0] + 1)
+        return depth, op.operands[0].type.shape
+
+    def keep(self, value: Value, buffer: Buffer | None = None) -> None:
+        """Schedule the copy of a value into memory."""
+        if not isinstance(value.type.element, DType):
+            raise UnsupportedError(f"{value.type} in memory")
+        if buffer is None:
+            buffer = self.nest.scratch(value.type.shape, value.type.element)
+        self.roots.append(Root(value.type.shape, value=value, buffer=buffer))
+
+    def root(self, op: Op) -> None:
+        """Schedule a store, a reduction or another op that acts on elements."""
+        space = op.operands[0].type.shape
+        if op.results and op.opcode != "reduce" and op.result in self.facts.users:
+            kind = op.result.type
+            assert isinstance(kind.element, DType)
+            self.e.buffers[op.result] = self.nest.scratch(kind.shape, kind.element)
+        self.roots.append(Root(space, op))
+
+    def flush(self) -> None:
+        """Write the loops of all roots so far."""
+        scheduled, self.roots = self.roots, []
+        for group in groups(self.facts, scheduled):
+            _mark_local(self.facts, group)
+            roots = list(group.roots())
+            if not roots[0].is_by_rows:
+                emit_columns(self.nest, roots[0])
+            elif any(root.kind == "reduce" for root in roots):
+                emit_rows(self.nest, group)
+            else:
+                emit_pointwise(self.nest, group)
+
+    # -- whole tiles in memory
+
+    def in_memory(self, value: Value) -> Buffer:
+        """Return where a tile lies, after putting it there if need be."""
+        self.flush()
+        known = self.e.buffers.get(value)
+        if known is None:
+            self.keep(value)
+            self.flush()
+            known = self.e.buffers[value]
+        return known
+
+    def reshape(self, op: Op) -> None:
+        """A reshape of a tile in memory is the same memory."""
+        if self.facts.is_lazy(op.result):
+            return
+        source = self.in_memory(op.operands[0])
+        if source.first or source.strides != _row_major(op.operands[0].type.shape):
+            raise UnsupportedError("a reshape of a strided tile")
+        strides = _row_major(op.result.type.shape)
+        self.e.buffers[op.result] = Buffer(source.pointer, source.dtype, strides)
+
+    def cat(self, op: Op) -> None:
+        """Copy two tiles into one."""
+        kind, axis = op.result.type, op.attrs["axis"]
+        if not isinstance(kind.element, DType):
+            raise UnsupportedError("cat of pointers")
+        whole = self.nest.scratch(kind.shape, kind.element)
+        at = 0
+        for operand in op.operands:
+            start = tl.Tile(whole.pointer) + at * whole.strides[axis]
+            self.keep(operand, Buffer(start.value, kind.element, whole.strides))
+            self.flush()
+            del self.e.buffers[operand]
+            at += operand.type.shape[axis]
+        self.e.buffers[op.result] = whole
+
+    def dot(self, op: Op) -> None:
+        """Write a product; in place where its accumulator is a carried tile."""
+        self.flush()
+        a, _, acc = op.operands
+        kind = op.result.type
+        assert isinstance(kind.element, DType)
+        definition = self.facts.definition.get(a)
+        direct = (
+            definition is not None and definition.opcode == "load" and len(definition.operands) == 1
+        )
+        if not direct and a not in self.e.buffers and self.facts.is_lazy(a):
+            self.in_memory(a)
+        target = self.e.buffers.get(acc) if self._may_overwrite(op, acc) else None
+        zero = self.facts.constant_float(acc) == 0.0
+        if target is None and not zero:
+            target = self._accumulator(op, acc)
+        result = target or self.nest.scratch(kind.shape, kind.element)
+        Product(self.nest, op, result, zero, self.target).emit()
+        self.e.buffers[op.result] = result
+
+    def _may_overwrite(self, op: Op, acc: Value) -> bool:
+        """Whether nothing but this product wants a tile that lies in memory."""
+        return self.facts.users.get(acc) == [op]
+
+    def _accumulator(self, op: Op, acc: Value) -> Buffer:
+        """Put the start of a sum into memory: over a carried tile that nothing else wants."""
+        kind = acc.type
+        assert isinstance(kind.element, DType)
+        buffer = None
+        axes = tuple(range(len(kind.shape)))
+        for value, follows in reached(self.facts, (acc,), axes):
+            known = self.e.buffers.get(value)
+            whole = value.type == kind and follows == axes
+            if known is not None and whole and set(roots_of(self.facts, value)) == {op}:
+                buffer = known
+        self.keep(acc, buffer)
+        self.flush()
+        return self.e.buffers[acc]
+
+    def whole(self, op: Op) -> None:
+        """Copy an op that takes whole tiles, such as a print."""
+        self.flush()
+        operands = [self.e(x, Window((0,) * len(x.type.shape), x.type.shape)) for x in op.operands]
+        self.builder.emit(op.opcode, operands, op.attrs)
+
+    # -- regions
+
+    def for_(self, op: Op) -> None:
+        """Write a loop: scalars are carried, tiles stay in memory."""
+        (body,) = op.regions
+        bounds = [tl.Tile(self.e.scalar(x)) for x in op.operands[:3]]
+        carried = _Carried(self, op.operands[3:], body.arguments[1:], body, op.results)
+
+        def run(index: tl.Tile, *values: tl.Tile) -> tuple[tl.Tile, ...]:
+            self.e.scalars[body.arguments[0]] = index.value
+            return carried.round(values)
+
+        with self.e.region():
+            results = tl.for_(bounds[0], bounds[1], bounds[2], carried.starts, run)
+        carried.finish(results)
+
+    def while_(self, op: Op) -> None:
+        """Write a loop with a condition."""
+        test, body = op.regions
+        carried = _Carried(self, op.operands, body.arguments, body, op.results, test)
+
+        def check(*values: tl.Tile) -> tl.Tile:
+            carried.enter(values, test.arguments)
+            (condition,) = self.run(test)
+            return tl.Tile(self.e.scalar(condition))
+
+        with self.e.region():
+            results = tl.while_(carried.starts, check, lambda *values: carried.round(values))
+        carried.finish(results)
+
+    def if_(self, op: Op) -> None:
+        """Write a branch; its tiles are put into the same memory by both sides."""
+        buffers: dict[int, Buffer] = {}
+        for number, result in enumerate(op.results):
+            if result.type.shape:
+                if not isinstance(result.type.element, DType):
+                    raise UnsupportedError("pointers out of a branch")
+                buffers[number] = self.nest.scratch(result.type.shape, result.type.element)
+
+        def side(region: Block) -> Callable[[], tuple[tl.Tile, ...]]:
+            def run() -> tuple[tl.Tile, ...]:
+                with self.e.region():
+                    values = self.run(region)
+                    for number, buffer in buffers.items():
+                        self._copy(values[number], buffer)
+                    scalars = [v for n, v in enumerate(values) if n not in buffers]
+                    return tuple(tl.Tile(self.e.scalar(v)) for v in scalars)
+
+            return run
+
+        condition = tl.Tile(self.e.scalar(op.operands[0]))
+        results = iter(tl.if_(condition, side(op.regions[0]), side(op.regions[1])))
+        for number, result in enumerate(op.results):
+            if number in buffers:
+                self.e.buffers[result] = buffers[number]
+            else:
+                self.e.scalars[result] = next(results).value
+
+    def _copy(self, value: Value, buffer: Buffer) -> None:
+        """Put a tile into given memory, whether or not it lies in memory already."""
+        known = self.e.buffers.get(value)
+        if known == buffer:
+            return
+        self.keep(value, buffer)
+        self.flush()
+        if known is not None:
+            self.e.buffers[value] = known
+
+
+class _Carried:
+    """The carried values of a loop: scalars, steps of index tiles, and tiles in memory."""
+
+    def __init__(
+        self,
+        program: Program,
+        inits: Sequence[Value],
+        arguments: Sequence[Value],
+        body: Block,
+        results: Sequence[Value],
+        test: Block | None = None,
+    ) -> None:
+        self.program, self.arguments, self.results, self.body = program, arguments, results, body
+        self.inits = inits
+        yields = body.ops[-1].operands
+        self.scalars: list[int] = []
+        self.steps: dict[int, Value] = {}
+        self.buffers: dict[int, Buffer] = {}
+        starts: list[tl.Tile] = []
+        for number, init in enumerate(inits):
+            if not init.type.shape:
+                self.scalars.append(number)
+                starts.append(tl.Tile(program.e.scalar(init)))
+                continue
+            step = _uniform_step(program.facts, arguments[number], yields[number])
+            if step is not None and test is None:
+                self.steps[number] = step
+                starts.append(tl.full((), 0, step.type.element))
+                continue
+            program.keep(init, self._buffer(init))
+            program.flush()
+            self.buffers[number] = program.e.buffers.pop(init)
+        self.starts = tuple(starts)
+
+    def _buffer(self, init: Value) -> Buffer:
+        if not isinstance(init.type.element, DType):
+            raise UnsupportedError("carried pointers that do not step evenly")
+        return self.program.nest.scratch(init.type.shape, init.type.element)
+
+    def enter(self, values: Sequence[tl.Tile], arguments: Sequence[Value]) -> None:
+        """Say what the arguments of a region are."""
+        e = self.program.e
+        given = iter(values)
+        for number, argument in enumerate(arguments):
+            if number in self.buffers:
+                e.buffers[argument] = self.buffers[number]
+            elif number in self.steps:
+                e.stepped[argument] = (self.inits[number], next(given).value)
+            else:
+                e.scalars[argument] = next(given).value
+
+    def round(self, values: Sequence[tl.Tile]) -> tuple[tl.Tile, ...]:
+        """Write the body; return the scalars and steps of the next round."""
+        e = self.program.e
+        with e.region():
+            self.enter(values, self.arguments)
+            yields = self.program.run(self.body)
+            for number in self._order(yields):
+                self.program._copy(yields[number], self.buffers[number])
+            following = []
+            given = iter(values)
+            for number in range(len(self.arguments)):
+                if number in self.buffers:
+                    continue
+                value = next(given)
+                if number in self.steps:
+                    added = self.program.e.scalar(self.steps[number])
+                    following.append(value + tl.Tile(added))
+                else:
+                    following.append(tl.Tile(e.scalar(yields[number])))
+            return tuple(following)
+
+    def _order(self, yields: Sequence[Value]) -> list[int]:
+        """Order the copies into carried memory: a tile is overwritten after all that read it."""
+        facts = self.program.facts
+        reads = {
+            number: {
+                other
+                for other in self.buffers
+                if other != number and _reads(facts, yields[number], self.arguments[other])
+            }
+            for number in self.buffers
+        }
+        order: list[int] = []
+        left = set(self.buffers)
+        while left:
+            free = [n for n in left if not any(n in reads[other] for other in left - {n})]
+            if not free:
+                first = min(left)
+                self.program.in_memory(yields[first])  # breaks the cycle
+                reads[first] = set()
+                continue
+            order.extend(sorted(free))
+            left -= set(free)
+        return order
+
+    def finish(self, results: Sequence[tl.Tile]) -> None:
+        """Say what the results of the loop are."""
+        self.enter(results, self.results)
+
+
+def _reads(facts: Facts, value: Value, argument: Value) -> bool:
+    axes = tuple(range(len(value.type.shape)))
+    return any(found is argument for found, _ in reached(facts, (value,), axes))
+
+
+def _uniform_step(facts: Facts, argument: Value, following: Value) -> Value | None:
+    """Return the scalar that a loop adds to all of a carried index tile, None if it does not."""
+    op = facts.definition.get(following)
+    if op is None or op.opcode not in ("add", "addptr") or op.operands[0] is not argument:
+        return None
+    offset = facts.definition.get(op.operands[1])
+    if offset is None or offset.opcode != "splat":
+        return None
+    element = argument.type.element
+    is_index = not isinstance(element, DType) or element in (i32, i64)
+    return offset.operands[0] if is_index else None
+
+
+def _mark_local(facts: Facts, group: Group) -> None:
+    """Mark the kept values that only their own group wants."""
+    own = {root.op for root in group.roots()}
+    for roots in group.passes:
+        for place, root in enumerate(roots):
+            if root.value is None or root.value not in facts.definition:
+                continue
+            if set(roots_of(facts, root.value)) <= own and len(root.space) > len(group.outer):
+                roots[place] = replace(root, is_local=True)
+
+
+def _axes(op: Op) -> tuple[int, ...]:
+    return tuple(range(max((len(x.type.shape) for x in op.operands), default=0)))
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = []
+    size = 1
+    for extent in reversed(shape):
+        strides.append(size)
+        size *= extent
+    return tuple(reversed(strides))
+
+
+def _is_tiled(op: Op) -> bool:
+    """Whether an op takes or gives tiles, not counting loops and branches."""
+    return not op.regions and any(x.type.shape for x in (*op.operands, *op.results))
+
+
+_ORDERED = frozenset({"load", "store", "atomic_add", "prefetch", "device_assert", "device_print"})
+
+_HANDLERS: Mapping[str, Callable[[Program, Op], None]] = {
+    "store": Program.root,
+    "reduce": Program.root,
+    "atomic_add": Program.root,
+    "prefetch": Program.root,
+    "reshape": Program.reshape,
+    "cat": Program.cat,
+    "dot": Program.dot,
+    "device_assert": Program.whole,
+    "device_print": Program.whole,
+}
+_REGIONS: Mapping[str, Callable[[Program, Op], None]] = {
+    "for": Program.for_,
+    "while": Program.while_,
+    "if": Program.if_,
+}
