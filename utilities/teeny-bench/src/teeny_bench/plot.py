@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from teeny_core import ConfigError
 
-from teeny_bench.report import Row, title
+from teeny_bench.report import Row, by_suite, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +50,7 @@ def draw(rows: Sequence[Row]) -> Figure:
     """Draw the best ratio of each row as a bar, the median as a tick; a panel for each suite."""
     from matplotlib.figure import Figure
 
-    groups = [(suite, list(members)) for suite, members in groupby(rows, lambda row: row.suite)]
+    groups = by_suite(rows)
     height = 1.1 + ROW_INCHES * len(rows) + PANEL_INCHES * len(groups)
     figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
     panels = figure.subplots(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from teeny_bench.measure import Timing
@@ -70,17 +72,24 @@ def table(rows: Sequence[Row]) -> Table:
     for heading in ("ours", "peer", "ratio", "median"):
         result.add_column(heading, justify="right", no_wrap=True)
     result.add_column("of limit", justify="right", no_wrap=True)
-    for row in rows:
-        colour = "green" if row.ratio_best >= 1.0 else "red"
-        result.add_row(
-            f"{row.suite} {row.name}",
-            seconds_text(row.ours_best_s),
-            seconds_text(row.peer_best_s),
-            f"[{colour}]{row.ratio_best:.2f}[/]",
-            f"{row.ratio_median:.2f}",
-            row.note,
-        )
+    for suite, members in by_suite(rows):
+        result.add_row(f"[bold]{suite}[/]")
+        for row in members:
+            colour = "green" if row.ratio_best >= 1.0 else "red"
+            result.add_row(
+                row.name,
+                seconds_text(row.ours_best_s),
+                seconds_text(row.peer_best_s),
+                f"[{colour}]{row.ratio_best:.2f}[/]",
+                f"{row.ratio_median:.2f}",
+                row.note,
+            )
     return result
+
+
+def by_suite(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """Return the rows of each suite, in order."""
+    return [(suite, list(members)) for suite, members in groupby(rows, attrgetter("suite"))]
 
 
 def title(rows: Sequence[Row]) -> str:
