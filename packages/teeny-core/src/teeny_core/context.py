@@ -26,7 +26,7 @@ class Trace:
     def update(self, tensor: Tensor, value: Node) -> None:
         """Let `tensor` stand for another value until the trace ends."""
         if id(tensor) not in self._updated:
-            self._updated[id(tensor)] = tensor, tensor.realize().node
+            self._updated[id(tensor)] = tensor, tensor.own().node
         tensor._node = value
 
     def next_site(self) -> int:

@@ -53,11 +53,13 @@ def trace(
     """
     named = _named(function, parameters)
     realize(*named.values())
+    names = {tensor.storage: key for key, tensor in reversed(named.items())}  # the first one wins
     leaves = _input_leaves(function, arguments, named)
     with tracing() as run, training(train):
         results = _tensors(function(*(SymTensor(leaf) for leaf in leaves)))
         updates = run.finish()
-    return _lifted(name or _name(function), leaves, results, (*updates, *_next_state(run)), named)
+    updates = (*updates, *_next_state(run))
+    return _lifted(name or _name(function), leaves, results, updates, named, names)
 
 
 def compile(
@@ -148,6 +150,7 @@ def _lifted(
     results: tuple[Node, ...],
     updates: tuple[tuple[Node, Node], ...],
     named: Mapping[str, Tensor],
+    names: Mapping[Storage, str],
 ) -> Graph:
     """Make the graph, with the buffers of concrete tensors as its parameters."""
     roots = (*results, *(node for update in updates for node in update))
@@ -158,9 +161,6 @@ def _lifted(
                 f"the function uses {node.attrs['name']!r}, an input of another trace",
                 hint="pass it as an argument",
             )
-    names: dict[Storage, str] = {}
-    for key, tensor in named.items():
-        names.setdefault(tensor.storage, key)
     bindings: dict[str, Tensor] = {}
     leaves: dict[Storage, Node] = {}
     replacements: dict[Node, Node] = {}

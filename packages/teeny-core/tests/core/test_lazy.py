@@ -126,3 +126,39 @@ def test_memory_of_history_is_released() -> None:
         x = (x + 1).realize()  # type: ignore[attr-defined]
     gc.collect()
     assert len(tn.Graph("g", (), (), (x.node,)).nodes) == 1
+
+
+def test_tensors_that_share_a_value_do_not_share_its_changes() -> None:
+    x = tn.Tensor([1.0, 2.0])
+    lazy = x * 1
+    shared = [tn.Tensor(x), x.cast("f32"), x.reshape(2), x[:], +x, tn.Tensor(lazy), tn.Tensor(lazy)]
+    lazy.numpy()
+    tn.Tensor(lazy).assign(0.0)
+    x.assign(9.0)
+    assert [tensor.tolist() for tensor in (*shared, lazy)] == [[1.0, 2.0]] * 8
+    assert x.tolist() == [9.0, 9.0]
+
+
+def test_shared_values_outlive_updates_by_programs() -> None:
+    x = tn.Tensor(1.0)
+
+    def step(y: Any) -> Any:
+        x.assign(x + y)
+        return y
+
+    before = x.reshape(())
+    program = tn.compile(tn.trace(step, tn.SymTensor.input("f32", ()), parameters={"x": x}))
+    program(np.float32(2))
+    assert (before.item(), x.item()) == (1.0, 3.0)
+
+
+def test_parameters_made_from_tensors_keep_the_buffer_that_programs_hold() -> None:
+    source = tn.Tensor([1.0, 2.0])
+    parameter = tn.Tensor(source)
+    x = tn.SymTensor.input("f32", (2,))
+    graph = tn.trace(lambda x: x + parameter, x, parameters={"p": parameter})
+    program = tn.compile(graph)
+    source.assign(5.0)
+    parameter.assign(parameter * 10)
+    assert np.asarray(program(np.zeros(2, np.float32))).tolist() == [10.0, 20.0]
+    assert source.tolist() == [5.0, 5.0]

@@ -18,7 +18,7 @@ from teeny_core.ops.convert import convert
 from teeny_core.storage import Storage
 from teeny_core.tensor.base import AnyTensor
 from teeny_core.tensor.core import Operand
-from teeny_core.tensor.realize import assign, pending, realize
+from teeny_core.tensor.realize import assign, own, pending, realize
 
 
 class Tensor(AnyTensor):
@@ -51,10 +51,11 @@ class Tensor(AnyTensor):
 
     @staticmethod
     def from_node(node: Node) -> Tensor:
-        """Return a tensor for a node whose leaves have values."""
+        """Return a tensor for a node whose leaves have values; it shares the value of a leaf."""
         tensor = Tensor.__new__(Tensor)
         tensor._node = node
-        pending(tensor)
+        if node.op != "data":
+            pending(tensor)
         return tensor
 
     @staticmethod
@@ -78,7 +79,9 @@ class Tensor(AnyTensor):
         return shapes.numel(self.shape)  # type: ignore[return-value]
 
     def _wrap(self, node: Node) -> AnyTensor:
-        return Tensor.from_node(node)
+        tensor = Tensor.from_node(node)
+        pending(tensor)
+        return tensor
 
     def _constant(self, value: Operand) -> AnyTensor:
         return Tensor(value)
@@ -90,11 +93,21 @@ class Tensor(AnyTensor):
         realize(self)
         return self
 
+    def own(self) -> Tensor:
+        """Compute the value, in a buffer that no other tensor shares; return the tensor."""
+        own(self)
+        return self
+
     @property
     def storage(self) -> Storage:
-        """The place of the value, computed if it is not yet."""
-        realize(self)
+        """The place of the value, which no other tensor shares and which stays the same."""
+        own(self)
         return self._node.attrs["handle"]  # type: ignore[no-any-return]
+
+    def _array(self) -> Array:
+        """Return the value in host memory, which other tensors may share."""
+        realize(self)
+        return self._node.attrs["handle"].array()  # type: ignore[no-any-return]
 
     def place(self, device: Device) -> Buffer:
         """Move the value to a device and return its buffer, which stays that of the tensor."""
@@ -112,7 +125,7 @@ class Tensor(AnyTensor):
 
     def numpy(self) -> Array:
         """Return the value as a NumPy array, read-only, without a copy where the device can."""
-        view = self.storage.array().view()
+        view = self._array().view()
         view.flags.writeable = False
         return view
 
@@ -148,11 +161,11 @@ class Tensor(AnyTensor):
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        array = self.storage.array()
+        array = self._array()
         return array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.storage.array().__dlpack_device__()
+        return self._array().__dlpack_device__()
 
     def __repr__(self) -> str:
         values = np.array2string(

@@ -24,21 +24,33 @@ PROGRAMS = 512
 """Most programs of lazy tensors kept in memory; the oldest goes first."""
 
 _pending: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+_views: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 _values: WeakKeyDictionary[Node, Storage] = WeakKeyDictionary()
 _programs: dict[tuple[str, str], Program] = {}
 
 
 def pending(tensor: Tensor) -> None:
-    """Remember a tensor that has no value yet."""
-    if tensor.node.op != "data":
-        _pending[id(tensor)] = tensor
+    """Remember a tensor that was made from a node: it has no value yet, or that of another."""
+    (_views if tensor.node.op == "data" else _pending)[id(tensor)] = tensor
 
 
 def settle() -> None:
-    """Compute the tensors that have no value yet, before a buffer is written that they may read."""
+    """Make every tensor independent of buffers that are about to be written.
+
+    Those without a value are computed, those that share the value of another get their own copy.
+    """
     waiting = list(_pending.values())
     if waiting:
         realize(*(tensor for tensor in waiting if not _is_traced(tensor.node)))
+    for tensor in list(_views.values()):
+        own(tensor)
+
+
+def own(tensor: Tensor) -> None:
+    """Compute the value, and copy it where it is shared: the buffer is the tensor's own then."""
+    realize(tensor)
+    if _views.pop(id(tensor), None) is not None:
+        tensor._node = ops.data(Storage.of(tensor.node.attrs["handle"].array().copy()))
 
 
 def realize(*tensors: Tensor) -> None:
@@ -52,13 +64,18 @@ def realize(*tensors: Tensor) -> None:
         return
     for key in lazy:  # no longer waiting: a program that settles does not come back here
         _pending.pop(key, None)
+    nodes = [tensor.node for tensor in lazy.values()]
+    owned = {node for node in nodes if node in _values}
     try:
-        values = _compute([tensor.node for tensor in lazy.values()])
+        values = _compute(nodes)
     except BaseException:
         _pending.update(lazy)
         raise
-    for tensor, value in zip(lazy.values(), values, strict=True):
+    for tensor, node, value in zip(lazy.values(), nodes, values, strict=True):
         tensor._node = ops.data(value)
+        if node in owned:
+            pending(tensor)
+        owned.add(node)
 
 
 def assign(tensor: Tensor, value: Operand) -> None:
