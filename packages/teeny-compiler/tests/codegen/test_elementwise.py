@@ -29,6 +29,7 @@ from teeny_triton.rules import Signature, result_types
 
 INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)
 FLOATS = (f16, bf16, f32, f64)
+NUMBERS = [*INTEGERS, *FLOATS, bool_]
 SHAPES = [(), (1,), (5,), (64,), (3, 7), (2, 24), (2, 3, 4), (16, 2)]
 
 
@@ -105,7 +106,7 @@ def binaries(dtype: DType) -> list[str]:
     return [op for op in SUPPORTED[kind] if op != "umulhi" or dtype.bits >= 32]
 
 
-@pytest.mark.parametrize("dtype", (*INTEGERS, *FLOATS, bool_), ids=str)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_binary(agree, target, dtype):
     shape = (3, 7) if target.vector_bits else (5,)
     run(agree, target, binaries(dtype), 2, dtype, shape)
@@ -122,7 +123,7 @@ def test_integer_power(agree, target, dtype):
     run(agree, target, ["pow"], 2, dtype, (5,))
 
 
-@pytest.mark.parametrize("dtype", (*INTEGERS, *FLOATS, bool_), ids=str)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_comparisons_and_unary(agree, target, dtype):
     shape = (2, 24) if target.vector_bits else (5,)
     run(agree, target, list(COMPARISONS), 2, dtype, shape)
@@ -131,7 +132,7 @@ def test_comparisons_and_unary(agree, target, dtype):
     run(agree, target, unary, 1, dtype, shape)
 
 
-@pytest.mark.parametrize("dtype", (*INTEGERS, *FLOATS, bool_), ids=str)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_where(agree, target, dtype):
     shape = (3, 5)
     with build_function("pick", [("c", Ptr[bool_]), *((n, Ptr[dtype]) for n in "xyo")]) as f:

@@ -1,4 +1,4 @@
-"""Loads and stores of every address pattern, under masks, with unmapped memory around the arrays."""
+"""Loads and stores of every address pattern, under masks, with unmapped memory around."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_loads_are_ordered_with_stores(agree, load, target):
 
 def test_scratch_is_private_and_aligned(agree, target):
     with build_function("scratch", [("x", Ptr[f32]), ("o", Ptr[f32]), ("a", Ptr[i64])]) as f:
-        x, o, a = f.arguments
+        x, o, _ = f.arguments
         lane = tl.arange(0, 24)
         first, second = tl.scratch(24, f32), tl.scratch(100, f32)
         tl.store(first + lane, tl.load(x + lane))

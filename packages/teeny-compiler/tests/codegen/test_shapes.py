@@ -70,7 +70,10 @@ def test_reshape(agree, target, shape, out):
 
 @pytest.mark.parametrize(
     ("shape", "out"),
-    [((14, 1), (14, 32)), ((1, 24), (3, 24)), ((1,), (40,)), ((2, 1, 4), (2, 3, 4)), ((5, 1), (5, 3))],
+    [
+        ((14, 1), (14, 32)), ((1, 24), (3, 24)), ((1,), (40,)), ((2, 1, 4), (2, 3, 4)),
+        ((5, 1), (5, 3)),
+    ],
     ids=str,
 )  # fmt: skip
 def test_broadcast(agree, target, shape, out):
@@ -159,7 +162,10 @@ def test_reduce_propagates_nan(agree, target, kind, where):
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "acc"), [(f32, f32, f32), (f64, f64, f64), (bf16, bf16, f32), (f16, f16, f32), (i8, u8, i32)]
+    ("a", "b", "acc"),
+    [
+        (f32, f32, f32), (f64, f64, f64), (bf16, bf16, f32), (f16, f16, f32), (i8, u8, i32),
+    ],
 )  # fmt: skip
 @pytest.mark.parametrize(
     "shape", [(4, 8, 32), (3, 5, 7), (1, 1, 1), (8, 4, 4), (2, 16, 24)], ids=str
