@@ -99,3 +99,9 @@ def test_epilogue(wide: Target):
     run(TEMPLATE.plan(request, wide), (x, dy), out, extra=(x.copy(),))
     reference = get("max_pool2d_grad").reference(Attrs(attrs), x, dy) * (x > 0)
     np.testing.assert_array_equal(out, reference)
+
+
+def test_windows_too_large_to_unroll(wide: Target):
+    CASES["large"] = ((1, 2, 12, 20), (7, 9), (3, 4), ((2, 2), (4, 4)))
+    for op in OPS:
+        check(op, *build(op, "large", count_pad=False), wide)

@@ -14,7 +14,7 @@ from teeny_triton.launch import BufferArg, Launch, Operand, Plan, Request, Temp
 from teeny_kernels.kernels.conv_channels import Channels, conv_channels, pack_filters
 from teeny_kernels.kernels.conv_rows import Rows, conv_rows
 from teeny_kernels.kernels.correlation import Correlation, Slab
-from teeny_kernels.kernels.depthwise import Depthwise, depthwise
+from teeny_kernels.kernels.sliding import Sliding, sliding
 from teeny_kernels.launching import (
     Buffer,
     Hook,
@@ -168,9 +168,10 @@ def _launch_depthwise(
     accumulator = inputs[0].dtype.accumulator
     parts = -(-of.rows // MOST_DEPTHWISE_ROWS) if of.rows else 1
     planes = max(1, PLANE_WORK // max(1, of.rows * of.columns * of.taps))
-    t = Depthwise(of, accumulator, target.lanes(accumulator), -(-of.rows // parts), planes)
+    lanes = target.lanes(accumulator)
+    t = Sliding(of, "filter", True, accumulator, lanes, -(-of.rows // parts), planes)
     return launch(
-        depthwise,
+        sliding,
         (ceildiv(images * of.groups, planes),),
         {"x": inputs[0], "w": inputs[1], "y": output},
         sizes={"images": images},

@@ -1,14 +1,15 @@
-"""Convolution of each channel by itself, columns in the lanes.
+"""Windows that slide over each channel by itself: depthwise convolution and pooling.
 
-A block of results is some rows by one register of columns. Each row of the input that the block
-sees is read once for each column of the window and serves all rows of results. Images are not
-copied: blocks at the edges have masks that are known when the kernel is built, those inside none.
+Columns lie in the lanes. A block of results is some rows by one register of columns. Each row of
+the input that the block sees is read once for each column of the window and serves all rows of
+results. Images are not copied: blocks at the edges have masks that are known when the kernel is
+built, those inside none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import teeny_triton.language as tl
 from teeny_core import DType
@@ -20,22 +21,31 @@ D = TypeVar("D")
 
 
 @dataclass(frozen=True)
-class Depthwise:
-    """How a correlation of one channel with one filter is cut.
+class Sliding:
+    """What is made of a window, and how the work is cut.
 
     Attributes:
-        of: the correlation.
-        accumulator: type of the sums.
+        of: the window as a correlation of one channel with one filter.
+        kind: the sum of products with a filter, the largest value or the mean.
+        count_pad: whether the mean counts the zeros of the padding.
+        accumulator: type of the results.
         lanes: elements of a register, the columns of a block.
         rows: of a block.
         planes: planes (images times channels) of a program.
     """
 
     of: Correlation
+    kind: Literal["filter", "max", "mean"]
+    count_pad: bool
     accumulator: DType
     lanes: int
     rows: int
     planes: int
+
+    @property
+    def start(self) -> float:
+        """The result of an empty window."""
+        return float("-inf") if self.kind == "max" else 0.0
 
     def inside(self, count: int, block: int, axis: int) -> tuple[int, int]:
         """Return the first and the last start of `block` results, of `count`, that see no edge.
@@ -54,7 +64,7 @@ class Depthwise:
 
 
 @kernel
-def see(row: Any, column: Any, mask: Any, t: Depthwise) -> Any:
+def see(row: Any, column: Any, mask: Any, t: Sliding) -> Any:
     """Return what each column of the window sees in an input row, from output column 0's place.
 
     `mask` says of input columns whether they may be read; None: all.
@@ -74,36 +84,60 @@ def see(row: Any, column: Any, mask: Any, t: Depthwise) -> Any:
 
 
 @kernel
-def read(row: Any, column: Any, mask: Any, t: Depthwise) -> Any:
+def read(row: Any, column: Any, mask: Any, t: Sliding) -> Any:
     """Load some columns of an input row."""
-    value = tl.load(row + column * t.of.x[4], None if mask is None else mask(column))
+    at = row + column * t.of.x[4]
+    value = tl.load(at) if mask is None else tl.load(at, mask(column), t.start)
     return value.to(t.accumulator)
 
 
 @kernel
-def depthwise(
+def combine(acc: Any, value: Any, weight: Any, t: Sliding) -> Any:
+    """Add what one tap of the window sees to the results."""
+    if t.kind == "filter":
+        return tl.fma(value, weight, acc)
+    return tl.maximum(acc, value) if t.kind == "max" else acc + value
+
+
+@kernel
+def divided(total: Any, row: Any, column: Any, t: Sliding) -> Any:
+    """Return the mean of windows: the sum over as many values as count."""
+    of = t.of
+    if t.count_pad or not of.needs_padding:
+        return total * (1.0 / (of.kernel[0] * of.kernel[1]))
+    y, x = row * of.stride[0] - of.top, column * of.stride[1] - of.left
+    rows = tl.minimum(y + of.kernel[0], of.height) - tl.maximum(y, 0)
+    columns = tl.minimum(x + of.kernel[1], of.width) - tl.maximum(x, 0)
+    return total / (rows * columns).to(t.accumulator)
+
+
+@kernel
+def sliding(
     x: Ptr[T],
-    w: Ptr[T],
+    w: Any,
     y: Ptr[D],
     images: i64,
     extra: tuple[Any, ...],
-    t: Depthwise,
+    t: Sliding,
     EPILOGUE: constexpr,
 ) -> None:
-    """Compute a correlation of each group, one channel, with one filter. Grid: runs of planes."""
+    """Slide a window over each channel. `w` are the filters, if there are any.
+
+    Grid: runs of planes.
+    """
     of = t.of
 
     def plane(image: Any, channel: Any) -> None:
         source = x + image * of.x[0] + channel * of.x[1]
         result = y + image * of.y[0] + channel * of.y[1] + of.y_start
-        taps = w + channel * of.w[0] + of.w_start
-        weights = [
-            [
+        weights = None
+        if t.kind == "filter":
+            taps = w + channel * of.w[0] + of.w_start
+            weights = [
                 tl.load(taps + i * of.w[3] + j * of.w[4]).to(t.accumulator)
+                for i in tl.static_range(of.kernel[0])
                 for j in tl.static_range(of.kernel[1])
             ]
-            for i in tl.static_range(of.kernel[0])
-        ]
 
         def block(row: Any, nr: int, edge_row: bool, column: Any, edge_column: bool) -> None:
             """Compute rows [row, row + nr) of a register of columns; edges are known numbers."""
@@ -111,7 +145,7 @@ def depthwise(
             def mask(at: Any) -> Any:
                 return (at >= 0) & (at < of.width)
 
-            acc = [tl.zeros((t.lanes,), t.accumulator) for _ in tl.static_range(nr)]
+            acc = [tl.full((t.lanes,), t.start, t.accumulator) for _ in tl.static_range(nr)]
             for down in tl.static_range(of.reach(nr, 0)):
                 users = [
                     (r, (down - r * of.stride[0]) // of.dilation[0])
@@ -125,14 +159,16 @@ def depthwise(
                     seen = see(source + at * of.x[3], first, mask if edge_column else None, t)
                     for r, i in users:
                         for j in tl.static_range(of.kernel[1]):
-                            acc[r] = tl.fma(seen[j], weights[i][j], acc[r])
+                            weight = weights[i * of.kernel[1] + j] if weights is not None else None
+                            acc[r] = combine(acc[r], seen[j], weight, t)
             lane = column + tl.arange(0, t.lanes)
             inside = lane < of.columns if edge_column and of.columns % t.lanes != 0 else None
             for r in tl.static_range(nr):
+                value = divided(acc[r], row + r, lane, t) if t.kind == "mean" else acc[r]
                 across = of.origin[1] + lane * of.step[1]
                 index = (image, channel, of.origin[0] + (row + r) * of.step[0], across)
                 place = result + (row + r) * of.y[3] + lane * of.y[4]
-                tl.store(place, EPILOGUE(acc[r], index, inside, extra), inside)
+                tl.store(place, EPILOGUE(value, index, inside, extra), inside)
 
         def columns(row: Any, nr: int, edge_row: bool) -> None:
             first, last = t.inside(of.columns, t.lanes, 1)
