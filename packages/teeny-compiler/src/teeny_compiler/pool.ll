@@ -523,7 +523,7 @@ fill:
   %least = call i32 @llvm.smax.i32(i32 %threads, i32 1)
   store i32 %least, ptr %pool
   store i32 %pid, ptr %pid.p
-  store i64 50000, ptr %spin_ns.p
+  store i64 200000, ptr %spin_ns.p ; covers the serial steps between two loops of a program
   call void @reset(ptr %pool)
   br label %exit
 
