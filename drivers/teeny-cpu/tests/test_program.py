@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -291,6 +293,33 @@ def test_a_forked_child_runs_programs(affine_program: Any) -> None:
         os.kill(child, 9)
         os.waitpid(child, 0)
     assert status == 0
+
+
+EXIT = """
+import threading, time
+import numpy as np
+import teeny_core as tn
+import teeny_cpu
+
+teeny_cpu.set_num_threads(3)
+x = tn.SymTensor.input(tn.f32, ("n", 1024))
+run = tn.compile(tn.trace(lambda x: x.softmax(-1), x), "cpu")
+rows = np.zeros((512, 1024), np.float32)
+run(rows)
+
+def forever():
+    while True:
+        run(rows)
+
+for _ in range(3):
+    threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.1)
+"""
+
+
+def test_a_process_ends_cleanly_while_programs_run() -> None:
+    done = subprocess.run([sys.executable, "-c", EXIT], timeout=60, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.fixture
