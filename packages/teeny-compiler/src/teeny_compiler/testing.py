@@ -25,8 +25,13 @@ BATCH = symbol("n")
 MAX_ELEMENTS = 600
 UNARY = ("neg", "abs", "tanh", "sigmoid", "relu", "sin", "cos", "erf")
 FLOATS = (f32, f64)
-WINDOW = {"kernel": (2, 2), "stride": (2, 1), "padding": ((0, 1), (1, 0))}
-SLIDE = {"stride": (1, 2), "padding": ((1, 1), (0, 1)), "dilation": (1, 1), "groups": 1}
+WINDOW: dict[str, Any] = {"kernel": (2, 2), "stride": (2, 1), "padding": ((0, 1), (1, 0))}
+SLIDE: dict[str, Any] = {
+    "stride": (1, 2),
+    "padding": ((1, 1), (0, 1)),
+    "dilation": (1, 1),
+    "groups": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -275,9 +280,9 @@ class _Maker:
 
         def array(node: Node) -> Array:
             shape = substitute(node.shape, sizes)
-            if node.dtype.is_float:
-                return generator.uniform(-1, 1, shape).astype(node.dtype.numpy)
-            return generator.integers(0, 3, shape).astype(node.dtype.numpy)
+            uniform: Array = generator.uniform(-1, 1, shape)
+            small: Array = generator.integers(0, 3, shape)
+            return (uniform if node.dtype.is_float else small).astype(node.dtype.numpy)
 
         return Case(
             graph,

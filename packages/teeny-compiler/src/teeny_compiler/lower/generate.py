@@ -26,9 +26,9 @@ from teeny_triton.target import Target
 
 from teeny_compiler.lower.evaluate import Evaluator, symbolic_dims
 from teeny_compiler.lower.loops import LoopPlan, plan_loops
-from teeny_compiler.lower.phases import Kept, Phases, dims_of
+from teeny_compiler.lower.phases import Kept, Phases
 from teeny_compiler.lower.reductions import Accumulator, accumulator
-from teeny_compiler.nest.nest import Nest, Store
+from teeny_compiler.nest.nest import Nest, Store, dims_of
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,12 @@ class Generator(Evaluator):
             if self.plan.rows:
                 self.index[self.plan.rows[0]] = rest
             lane = self.plan.lane
-            if lane is None or self.nest.reduced[lane]:
+            if self.plan.in_registers and lane is not None:
+                whole = self.nest.dims[lane] == self.plan.tile
+                mask = None if whole else self._lanes_below(0, self.dim(self.nest.dims[lane]))
+                with self.at(lane, 0, mask):
+                    self.run_phases()
+            elif lane is None or self.nest.reduced[lane]:
                 self.run_phases()
             else:
                 self.lane_blocks(lane)
@@ -143,7 +148,10 @@ class Generator(Evaluator):
         shape = () if self.lanes is None else self.lanes.shape
         inits = [part for a in tiles for part in a.start(shape)]
         self.prepare(phase)
-        results = self.level(phase, 1, tiles, tuple(inits))
+        if self.phases.inner:
+            results = self.level(phase, 1, tiles, tuple(inits))
+        else:
+            results = self.innermost(phase, tiles, None)
         folded_lanes = self.plan.lane is not None and self.nest.reduced[self.plan.lane]
         for i, accumulator_, parts in zip(reductions, tiles, _split(results, tiles), strict=True):
             self.scopes[-1][i] = accumulator_.finish(parts, across_lanes=folded_lanes)
@@ -219,9 +227,9 @@ class Generator(Evaluator):
                 self.affine(view.strides, view.offset)
 
     def innermost(
-        self, phase: int, tiles: list[Accumulator], carried: tuple[Tile, ...]
+        self, phase: int, tiles: list[Accumulator], carried: tuple[Tile, ...] | None
     ) -> tuple[Tile, ...]:
-        """Emit the stores and accumulations at one index."""
+        """Emit the stores and accumulations at one index, which is the only one without carried."""
         for store in self.phases.stores(phase, of_rows=False):
             self.store(store)
         shape = () if self.lanes is None else self.lanes.shape
@@ -229,9 +237,10 @@ class Generator(Evaluator):
         mask = self.mask if folded_lanes else None
         updated: list[Tile] = []
         reductions = self.phases.reductions(phase)
-        for i, acc, parts in zip(reductions, tiles, _split(carried, tiles), strict=True):
+        held = [None] * len(tiles) if carried is None else _split(carried, tiles)
+        for i, acc, parts in zip(reductions, tiles, held, strict=True):
             args = [self.value(a).broadcast_to(shape) for a in self.nest.instructions[i].args]
-            updated += acc.add(parts, args, mask)
+            updated += acc.first(args, mask) if parts is None else acc.add(parts, args, mask)
         return tuple(updated)
 
     def store(self, store: Store) -> None:

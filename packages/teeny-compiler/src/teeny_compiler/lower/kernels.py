@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from teeny_core import Dim, i64, numel
+from teeny_core import i64
 from teeny_triton.launch import ScalarArg
 from teeny_triton.target import Target
 
 from teeny_compiler.lower.call import Call, Place, StorageArg
 from teeny_compiler.lower.generate import Kernel, generate
-from teeny_compiler.lower.phases import COSTS, dims_of
 from teeny_compiler.nest.nest import REDUCTIONS, Nest
 
 NAME_LENGTH = 48
@@ -35,7 +34,7 @@ class NestKernels:
         operands = tuple(stand_in.get(s, StorageArg(s)) for s in nest.operands)
         scalars = tuple(ScalarArg(dim, i64) for dim in kernel.scalars)
         return Call(
-            label, kernel.function, kernel.grid, (*operands, *scalars), flops(nest), traffic(nest)
+            label, kernel.function, kernel.grid, (*operands, *scalars), nest.flops, nest.traffic
         )
 
 
@@ -46,19 +45,3 @@ def kernel_name(nest: Nest) -> str:
     ops = [i.op for i in nest.instructions if i.op not in silent]
     name = "_".join((kind, *dict.fromkeys(ops))) if ops else "copy"
     return re.sub(r"\W", "_", name)[:NAME_LENGTH].rstrip("_")
-
-
-def flops(nest: Nest) -> Dim:
-    """Estimate the operations of a nest."""
-    return numel(nest.dims) * sum(COSTS.get(i.op, 1) for i in nest.instructions)
-
-
-def traffic(nest: Nest) -> Dim:
-    """Estimate the bytes that a nest moves: each operand as far as it is touched, once."""
-    total: Dim = 0
-    for operand, dtype in enumerate(nest.dtypes):
-        views = [i.view for i in nest.instructions if i.operand == operand]
-        views += [store.view for store in nest.stores if store.operand == operand]
-        dims = max((dims_of(view) for view in views), key=len)
-        total = total + numel(nest.dims[d] for d in dims) * dtype.itemsize
-    return total

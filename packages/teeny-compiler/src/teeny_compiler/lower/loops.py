@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from teeny_core import Dim, ceildiv, numel
+from teeny_core import Dim, ceildiv, f32, numel
 from teeny_core import shape as shapes
 from teeny_triton.target import Target
 
@@ -17,14 +17,20 @@ from teeny_compiler.nest.estimate import estimate
 from teeny_compiler.nest.nest import Nest
 
 REGISTERS_PER_TILE = 4
+REGISTERS_PER_ROW = 8
+"""A folded row of at most this many registers is one tile, kept there from phase to phase."""
+
 WORK_PER_PROGRAM = 16 * 1024
 """Elements that one program handles, where the size is known: tens of microseconds at most."""
 
 
 @dataclass(frozen=True)
 class LoopPlan:
-    """The loops of a kernel. `lane` is None for a single value; `lane_block` is the part of a
-    kept lane dim that one program walks, 0 when it walks all of it."""
+    """The loops of a kernel.
+
+    `lane` is None for a single value. `lane_block` is the part of a kept lane dim that one
+    program walks, 0 when it walks all of it. With `in_registers` a tile is a whole folded row.
+    """
 
     lane: int | None
     tile: int
@@ -32,6 +38,7 @@ class LoopPlan:
     folds: tuple[int, ...]
     rows_per_program: int
     lane_block: int
+    in_registers: bool = False
 
     def grid(self, nest: Nest) -> tuple[Dim, ...]:
         """Return the numbers of programs: runs of rows, then blocks of lanes."""
@@ -45,6 +52,7 @@ def plan_loops(nest: Nest, target: Target) -> LoopPlan:
     """Choose the loops of a nest for a machine."""
     lane = _lane(nest)
     tile = 1 if lane is None else _tile(nest, lane, target)
+    row = 0 if lane is None else _row_tile(nest, lane, target)
     others = [d for d in range(len(nest.dims)) if d != lane]
     rows = tuple(d for d in others if not nest.reduced[d])
     folds = tuple(d for d in others if nest.reduced[d])
@@ -55,7 +63,10 @@ def plan_loops(nest: Nest, target: Target) -> LoopPlan:
     if block and isinstance(nest.dims[lane or 0], int) and lanes <= block:
         block = 0
     work = max(1, folded * (min(lanes, block) if block else lanes))
-    return LoopPlan(lane, tile, rows, folds, max(1, WORK_PER_PROGRAM // work), block)
+    run = max(1, WORK_PER_PROGRAM // work)
+    if row and not folds:
+        return LoopPlan(lane, row, rows, folds, run, block, in_registers=True)
+    return LoopPlan(lane, tile, rows, folds, run, block)
 
 
 def _lane(nest: Nest) -> int | None:
@@ -81,10 +92,21 @@ def _score(stride: Dim) -> float:
     return 0.25 if stride == 0 else 0.02
 
 
+def _row_tile(nest: Nest, lane: int, target: Target) -> int:
+    """The length of a folded row, rounded up to registers, where these hold it; else 0."""
+    extent, width = nest.dims[lane], target.lanes(f32)
+    if not nest.reduced[lane] or not isinstance(extent, int) or extent < 1:
+        return 0
+    row = -(-extent // width) * width if extent > width else _power_of_two(extent)
+    return row if row <= REGISTERS_PER_ROW * width else 0
+
+
+def _power_of_two(extent: int) -> int:
+    return 1 << (extent - 1).bit_length()
+
+
 def _tile(nest: Nest, lane: int, target: Target) -> int:
     """Lanes of a tile: some registers of 32-bit elements, no more than the extent needs."""
-    from teeny_core import f32
-
     tile = target.lanes(f32) * REGISTERS_PER_TILE
     extent = nest.dims[lane]
     _, high = shapes.bounds(extent)

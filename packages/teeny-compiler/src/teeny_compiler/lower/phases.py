@@ -15,17 +15,8 @@ from functools import cached_property
 from teeny_core import DType
 
 from teeny_compiler.lower.loops import LoopPlan
-from teeny_compiler.nest.nest import REDUCTIONS, Nest, Store
+from teeny_compiler.nest.nest import COSTS, REDUCTIONS, Nest, Store, dims_of
 from teeny_compiler.nest.view import View
-
-COSTS = {
-    **dict.fromkeys(("sqrt", "div", "reciprocal", "rsqrt", "floordiv", "mod"), 4),
-    **dict.fromkeys(("exp", "exp2", "sigmoid", "log", "log2"), 10),
-    **dict.fromkeys(("expm1", "log1p", "sin", "cos", "tan", "tanh", "erf", "pow"), 16),
-    **dict.fromkeys(("random", "random_bits"), 60),
-    **dict.fromkeys(("constant", "size", "index", "iota", "cast", "bitcast", "load", "inside"), 0),
-}
-"""Operations of each op, about; any other is 1."""
 
 KEEP_COST = 8
 SCRATCH_BYTES = 64 * 1024
@@ -51,23 +42,13 @@ class Phases:
     def inner(self) -> int:
         """The deepest level of loops inside of a row."""
         lane = self.plan.lane
-        return len(self.plan.folds) + (lane is not None and self.nest.reduced[lane])
-
-    @cached_property
-    def varies(self) -> tuple[frozenset[int], ...]:
-        """For each instruction, the dims along which its value varies."""
-        found: list[frozenset[int]] = []
-        for instruction in self.nest.instructions:
-            dims = frozenset().union(*(found[arg] for arg in instruction.args))
-            if instruction.op in REDUCTIONS:
-                dims = frozenset(d for d in dims if not self.nest.reduced[d])
-            found.append(dims | dims_of(instruction.view))
-        return tuple(found)
+        folded = lane is not None and self.nest.reduced[lane] and not self.plan.in_registers
+        return len(self.plan.folds) + folded
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
         """For each instruction, the level at which it is computed."""
-        return tuple(max(map(self.level_of, dims), default=0) for dims in self.varies)
+        return tuple(max(map(self.level_of, dims), default=0) for dims in self.nest.varies)
 
     def level_of(self, dim: int) -> int:
         """Return the level at which the index of a dim is known."""
@@ -195,11 +176,3 @@ class Phases:
         if size * dtype.itemsize > SCRATCH_BYTES:
             return None
         return Kept(-1, View(dims, tuple(strides), (len(dims),)), scratch=size)
-
-
-def dims_of(view: View | None) -> frozenset[int]:
-    """Return the dims along which a view or its guards vary."""
-    if view is None:
-        return frozenset()
-    rows = (view.strides, *(guard.strides for guard in view.guards))
-    return frozenset(d for row in rows for d, stride in enumerate(row) if stride != 0)

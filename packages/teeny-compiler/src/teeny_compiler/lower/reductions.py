@@ -28,13 +28,17 @@ class Accumulator:
         """Return the accumulators before any value."""
         return (tl.full(shape, neutral(self.op, self.dtype), self.dtype),)
 
+    def first(self, args: Sequence[Tile], mask: Tile | None) -> list[Tile]:
+        """Return the accumulators after one value, neutral where `mask` does not hold."""
+        value = convert(args[0], self.dtype)
+        if mask is None:
+            return [value]
+        return [tl.where(mask, value, like(value, neutral(self.op, self.dtype)))]
+
     def add(self, parts: Sequence[Tile], args: Sequence[Tile], mask: Tile | None) -> list[Tile]:
         """Return the accumulators with a value taken in, where `mask` holds."""
-        (held,), (value,) = parts, args
-        value = convert(value, self.dtype)
-        if mask is not None:
-            value = tl.where(mask, value, like(value, neutral(self.op, self.dtype)))
-        return [emit(_COMBINE[self.op], (held, value), self.dtype)]
+        (value,) = self.first(args, mask)
+        return [emit(_COMBINE[self.op], (parts[0], value), self.dtype)]
 
     def finish(self, parts: Sequence[Tile], across_lanes: bool) -> Tile:
         """Return the result: of each lane, or of all of them."""
@@ -53,6 +57,10 @@ class ArgAccumulator(Accumulator):
         """Return the worst value, at an index behind all others."""
         worst = neutral(self.op, self.dtype)
         return tl.full(shape, worst, self.dtype), tl.full(shape, i64.max, i64)
+
+    def first(self, args: Sequence[Tile], mask: Tile | None) -> list[Tile]:
+        """Return the value and its index; the worst value, behind all others, outside of `mask`."""
+        return self.add(self.start(args[0].shape), args, mask)
 
     def add(self, parts: Sequence[Tile], args: Sequence[Tile], mask: Tile | None) -> list[Tile]:
         """Take a value that beats what is held; the first value is taken in any case."""

@@ -7,13 +7,25 @@ form in which views have been worked out and equal axes joined, and it prints.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from teeny_core import Attrs, DType, Shape
+from teeny_core import Attrs, Dim, DType, Shape, numel
 
 from teeny_compiler.nest.view import View
 
 REDUCTIONS = frozenset({"sum", "prod", "max", "min", "argmax", "argmin"})
+
+
+COSTS = {
+    **dict.fromkeys(("sqrt", "div", "reciprocal", "rsqrt", "floordiv", "mod"), 4),
+    **dict.fromkeys(("exp", "exp2", "sigmoid", "log", "log2"), 10),
+    **dict.fromkeys(("expm1", "log1p", "sin", "cos", "tan", "tanh", "erf", "pow"), 16),
+    **dict.fromkeys(("random", "random_bits"), 60),
+    **dict.fromkeys(("constant", "size", "index", "iota", "cast", "bitcast", "load", "inside"), 0),
+}
+"""Operations of each op, about; any other is 1."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,46 @@ class Nest:
     dtypes: tuple[DType, ...]
     axes: tuple[int, ...] = ()
 
+    @cached_property
+    def varies(self) -> tuple[frozenset[int], ...]:
+        """For each instruction, the dims along which its value varies."""
+        found: list[frozenset[int]] = []
+        for instruction in self.instructions:
+            dims = self.reach(instruction, found)
+            if instruction.op in REDUCTIONS:
+                dims = frozenset(d for d in dims if not self.reduced[d])
+            found.append(dims)
+        return tuple(found)
+
+    def reach(self, instruction: Instruction, varies: Sequence[frozenset[int]]) -> frozenset[int]:
+        """Return the dims along which the operands of an instruction vary."""
+        dims = frozenset().union(*(varies[arg] for arg in instruction.args))
+        return dims | dims_of(instruction.view)
+
+    @property
+    def flops(self) -> Dim:
+        """About how many operations it takes: of each value one for each index that it varies in,
+        of a reduction one for each index that it folds."""
+        total: Dim = 0
+        for instruction in self.instructions:
+            dims = self.reach(instruction, self.varies)
+            if instruction.op in REDUCTIONS:
+                dims |= {d for d, folded in enumerate(self.reduced) if folded}
+            cost = COSTS.get(instruction.op, 1)
+            total = total + numel(self.dims[d] for d in sorted(dims)) * cost
+        return total
+
+    @property
+    def traffic(self) -> Dim:
+        """About how many bytes it moves: each operand as far as it is touched, once."""
+        total: Dim = 0
+        for operand, dtype in enumerate(self.dtypes):
+            views = [i.view for i in self.instructions if i.operand == operand]
+            views += [store.view for store in self.stores if store.operand == operand]
+            dims = max((dims_of(view) for view in views), key=len)
+            total = total + numel(self.dims[d] for d in sorted(dims)) * dtype.itemsize
+        return total
+
     @property
     def written(self) -> frozenset[int]:
         """Numbers of the operands that the stores write."""
@@ -86,6 +138,14 @@ class Nest:
         lines += [f"  @{i} = {name}: {dtype.name}" for i, (name, dtype) in enumerate(operands)]
         lines += [f"  %{i} = {instruction}" for i, instruction in enumerate(self.instructions)]
         return "\n".join((*lines, *(f"  {store}" for store in self.stores)))
+
+
+def dims_of(view: View | None) -> frozenset[int]:
+    """Return the dims along which a view or its guards vary."""
+    if view is None:
+        return frozenset()
+    rows = (view.strides, *(guard.strides for guard in view.guards))
+    return frozenset(d for row in rows for d, stride in enumerate(row) if stride != 0)
 
 
 def _view_text(view: View) -> str:

@@ -11,10 +11,9 @@ from functools import cached_property
 
 from teeny_core import TensorType
 
-from teeny_compiler.lower.phases import COSTS
 from teeny_compiler.nest.estimate import estimate
 from teeny_compiler.nest.moves import MOVEMENT
-from teeny_compiler.nest.nest import REDUCTIONS
+from teeny_compiler.nest.nest import COSTS, REDUCTIONS
 from teeny_compiler.optimise.encode import Facts
 from teeny_compiler.optimise.engine import Enode, Snapshot
 

@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Generic, TypeVar
 
 from teeny_core import (
     Attrs,
@@ -50,18 +51,19 @@ from teeny_compiler.fxgraph import FXGraph, FxNode
 DTYPES = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, f8e4m3, f8e5m2)
 NUMBER = {dtype: number for number, dtype in enumerate(DTYPES)}
 
+T = TypeVar("T", bound=Hashable)
 Vector = tuple[int, ...]
 Key = tuple[str, Attrs]
 
 
-class Interned:
+class Interned(Generic[T]):
     """Values numbered in the order in which they are met."""
 
     def __init__(self) -> None:
-        self.values: list[Hashable] = []
-        self._numbers: dict[Hashable, int] = {}
+        self.values: list[T] = []
+        self._numbers: dict[T, int] = {}
 
-    def number(self, value: Hashable) -> int:
+    def number(self, value: T) -> int:
         """Return the number of a value, a new one if it is new."""
         if value not in self._numbers:
             self._numbers[value] = len(self.values)
@@ -74,9 +76,9 @@ class Facts:
     """The rows of each relation, and the tables behind the numbers in them."""
 
     rows: dict[str, list[tuple[int | str, ...]]] = field(default_factory=lambda: defaultdict(list))
-    keys: Interned = field(default_factory=Interned)
-    dims: Interned = field(default_factory=Interned)
-    vectors: Interned = field(default_factory=Interned)
+    keys: Interned[Key] = field(default_factory=Interned)
+    dims: Interned[Expr] = field(default_factory=Interned)
+    vectors: Interned[Vector] = field(default_factory=Interned)
 
     def dim(self, dim: Dim) -> int:
         """Return a dimension as egglog sees it."""
@@ -84,9 +86,7 @@ class Facts:
 
     def real_dim(self, number: int) -> Dim:
         """Return the dimension behind a number."""
-        found = number if number >= 0 else self.dims.values[-1 - number]
-        assert isinstance(found, int | Expr)
-        return found
+        return number if number >= 0 else self.dims.values[-1 - number]
 
     def signature(self, kind: TensorType) -> Vector:
         """Return the vector of a type."""
@@ -98,9 +98,7 @@ class Facts:
 
     def key(self, number: int) -> Key:
         """Return the op and attributes behind a number."""
-        found = self.keys.values[number]
-        assert isinstance(found, tuple)
-        return found
+        return self.keys.values[number]
 
 
 def encode(graph: FXGraph, frozen: Set[int] = frozenset()) -> Facts:

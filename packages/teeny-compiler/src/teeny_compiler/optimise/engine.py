@@ -209,7 +209,7 @@ class Engine:
             f"(set (vector {number}) (vec-of {' '.join(map(str, vector))}))"
             if vector
             else f"(set (vector {number}) (vec-empty))"
-            for number, vector in enumerate(facts.vectors.values)  # type: ignore[arg-type]
+            for number, vector in enumerate(facts.vectors.values)
         ]
         for name, rows in facts.rows.items():
             text = "\n".join("\t".join(map(str, row)) for row in rows)

@@ -84,7 +84,9 @@ def greedy(problem: Problem) -> dict[int, int]:
         children = [index[child] for child in problem.inputs(i)]
         if any(total[child] == np.inf for child in children):
             continue
-        used = needs[children].any(axis=0) if children else np.zeros(count, bool)
+        used = np.zeros(count, bool)
+        for child in children:
+            used |= needs[child]
         k = index[cls]
         if used[k]:
             continue  # it would need itself

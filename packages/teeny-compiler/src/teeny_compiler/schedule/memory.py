@@ -8,7 +8,6 @@ are packed in regions of their own, one behind the other.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -127,7 +126,10 @@ def _largest(ends: Sequence[Dim]) -> Dim:
             if j != i
         )
     ]
-    return functools.reduce(shapes.maximum, kept, 0)
+    largest: Dim = 0
+    for end in kept:
+        largest = shapes.maximum(largest, end)
+    return largest
 
 
 def _bound(buffers: Sequence[Lifetime], sizes: Sequence[Dim]) -> Dim:

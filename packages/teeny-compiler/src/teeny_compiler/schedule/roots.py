@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from teeny_core import numel, ops
 
 from teeny_compiler.fxgraph import FXGraph
-from teeny_compiler.lower.phases import COSTS
 from teeny_compiler.nest.estimate import estimate
 from teeny_compiler.nest.moves import MOVEMENT, template_bases
-from teeny_compiler.nest.nest import REDUCTIONS
+from teeny_compiler.nest.nest import COSTS, REDUCTIONS
 
 LEAVES = frozenset({"input", "array"})
 GENERATORS = frozenset({"constant", "size", "iota", "random_bits"})

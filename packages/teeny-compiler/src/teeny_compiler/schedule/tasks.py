@@ -128,16 +128,16 @@ class _Planner:
         late: list[tuple[int, int | None, int]] = []  # value, where it lies, where to
         for parameter, value in self.graph.updates:
             if value in changed and value != parameter:  # its own update may come first
-                saved = self.storage(f"old{value}", "arena", value)
-                self.copy(value, saved)
-                late.append((value, saved, self.home[parameter]))
+                old = self.storage(f"old{value}", "arena", value)
+                self.copy(value, old)
+                late.append((value, old, self.home[parameter]))
         for parameter, value in self.graph.updates:
             if parameter not in changed or value in changed:
                 continue
             if not self.write_in_place(parameter, value):
                 late.append((value, None, self.home[parameter]))
-        for value, saved, storage in late:
-            self.copy(value, storage, source=saved, after_all=True)
+        for value, source, storage in late:
+            self.copy(value, storage, source=source, after_all=True)
 
     def place_rest(self) -> None:
         """Everything else that is stored lies in the arena."""
