@@ -2,7 +2,7 @@
 
 Cody and Waite (1980): x = n ln 2 + r with |r| <= ln(2)/2, and a polynomial in r. The coefficients
 are minimax fits. Largest errors found, in units in the last place (f32; f64): exp 0.9 (1),
-exp2 0.9 (0.9), expm1 1.4 (1.7), sigmoid 2.4 (2.1), tanh 2.3 (1.9).
+exp2 0.9 (0.9), expm1 1.4 (1.7), sigmoid 2.4 (2.1), tanh 2.4 (2.3).
 """
 
 from __future__ import annotations
