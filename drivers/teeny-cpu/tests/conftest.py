@@ -2,7 +2,7 @@
 
 import ctypes
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,10 @@ class Guarded:
         end = pages * PAGE
         address = ctypes.addressof(ctypes.c_char.from_buffer(block))
         assert self._protect(address + end, PAGE, 0) == 0
-        array = np.ndarray(shape, dtype, block, end - size)
+        start = end - size
+        if dtype == np.uint8:  # scratch memory, which must begin at a cache line
+            start -= start % 64
+        array = np.ndarray(shape, dtype, block, start)
         array.view(np.uint8).fill(0xA5) if array.ndim and array.size else None
         return array
 
@@ -47,6 +50,3 @@ class Guarded:
 @pytest.fixture
 def guarded() -> Guarded:
     return Guarded()
-
-
-Compare = Callable[..., None]

@@ -359,6 +359,7 @@ def test_nothing_is_touched_past_the_end(
     guarded: Any, monkeypatch: pytest.MonkeyPatch, n: int
 ) -> None:
     monkeypatch.setattr(program, "empty", guarded.empty)
+    monkeypatch.setattr(program, "result", guarded.empty)
     graph = tn.trace(network, rows("n", 7))
     x = guarded.copy(values(n, 7, seed=3))
     found = tn.compile(graph, "cpu")(x)

@@ -14,6 +14,8 @@ from teeny_core.device import Buffer
 Array: TypeAlias = NDArray[Any]
 
 ALIGNMENT = 64
+SMALL = 256
+"""Elements of an array below which it costs more to place it well than to write across lines."""
 
 _first_byte = c_char.from_buffer
 
@@ -28,9 +30,15 @@ def address(array: Array) -> int:
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
     """Return an array with undefined contents whose first element begins a cache line."""
-    size = math.prod(shape) * dtype.itemsize
-    block = np.empty(size + ALIGNMENT, np.uint8)
+    block = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
     return np.ndarray(shape, dtype, block, -address(block) % ALIGNMENT)
+
+
+def result(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    """Return an array for a result: like `empty`, but a small one begins anywhere."""
+    if math.prod(shape) < SMALL:
+        return np.empty(shape, dtype)
+    return empty(shape, dtype)
 
 
 def dense(array: Array, dtype: np.dtype[np.generic]) -> Array:

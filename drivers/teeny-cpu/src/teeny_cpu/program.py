@@ -22,7 +22,7 @@ from teeny_core import Graph, ShapeError, Tensor, TensorType, substitute
 from teeny_core.device import Buffer, Device, Program
 from teeny_core.internal import check_arguments, check_parameters, settle
 
-from teeny_cpu.memory import Array, CpuBuffer, address, dense, empty
+from teeny_cpu.memory import Array, CpuBuffer, address, dense, empty, result
 from teeny_cpu.runtime import load, pool
 
 SHAPES = 1024
@@ -242,7 +242,7 @@ class CpuProgram(Program):
             table[slot] = address(array)
         made: dict[int, Array] = {}
         for slot, shape, dtype in binding.outputs:
-            made[slot] = array = empty(shape, dtype)
+            made[slot] = array = result(shape, dtype)
             table[slot] = address(array)
         return [
             made[slot] if slot in made else self._leaf(slot, arrays, placement).copy()
