@@ -23,11 +23,17 @@ class Result:
     err: str
 
 
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compile cache of these tests."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def teeny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
-    """Run `teeny` with some arguments in this process, in an empty folder with an empty cache."""
+def teeny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, programs: Path) -> Callable[..., Result]:
+    """Run `teeny` with some arguments in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TEENY_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TEENY_CACHE_DIR", str(programs))
     for name in ("TEENY_DEVICE", "TEENY_DEBUG", "TEENY_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
 

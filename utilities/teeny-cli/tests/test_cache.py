@@ -12,8 +12,9 @@ Teeny = Callable[..., Any]
 
 
 @pytest.fixture
-def filled(teeny: Teeny) -> None:
-    """Two entries in the cache."""
+def filled(teeny: Teeny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache with two entries."""
+    monkeypatch.setenv("TEENY_CACHE_DIR", str(tmp_path / "cache"))
     for key in ("aa" * 20, "bb" * 20):
         default_cache().put(key, bytes(1000))
 

@@ -25,8 +25,14 @@ EPOCH = {"epoch", "loss", "accuracy", "images_per_s", "seconds"}
 @pytest.fixture
 def run(teeny: Teeny, data: Path) -> Teeny:
     """Run `teeny train mnist` with a small model on a little data."""
-    options = ("--data", data, "--device", DEVICE, "--model", "mlp")
-    return lambda *arguments: teeny("train", "mnist", *options, *arguments)
+    options = {"--data": data, "--device": DEVICE}
+
+    def run(*arguments: object) -> Any:
+        model = () if "--resume" in arguments or "--model" in arguments else ("--model", "mlp")
+        fixed = [word for pair in options.items() for word in pair]
+        return teeny("train", "mnist", *fixed, *model, *arguments)
+
+    return run
 
 
 def lines(text: str) -> list[dict[str, Any]]:
@@ -34,7 +40,7 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 
 def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()} - {"cache"}
+    return {path.name for path in folder.iterdir()}
 
 
 def test_the_defaults_shown_are_those_of_the_recipe() -> None:
@@ -122,6 +128,27 @@ def test_an_interrupted_run_goes_on_exactly(
     for one, other in zip([*epochs, *lines(second.out)], lines(whole.out), strict=True):
         for figure in ("epoch", "loss", "accuracy", "test_accuracy"):
             assert one.get(figure) == other.get(figure)
+
+
+@pytest.mark.parametrize("model", ["lenet5", "mlp"])
+def test_on_the_processor(
+    run: Teeny, interrupt: Callable[[int], None], tmp_path: Path, model: str
+) -> None:
+    recipe = ("--model", model, "--device", "cpu", "--epochs", 4, "--batch-size", 32, "--json")
+    whole = run(*recipe, "--out", "whole.st")
+    assert (whole.code, whole.err) == (0, "")
+    *epochs, last = lines(whole.out)
+    assert epochs[3]["loss"] < epochs[0]["loss"]
+    reference = run(*recipe, "--device", DEVICE)
+    for ours, theirs in zip(epochs, lines(reference.out), strict=False):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=2e-2)
+
+    interrupt(8)
+    assert run(*recipe, "--out", "part.st").code == 130
+    interrupt(0)
+    rest = run("--device", "cpu", "--resume", "part.checkpoint.st", "--out", "part.st", "--json")
+    assert lines(rest.out)[-1]["test_accuracy"] == last["test_accuracy"]
+    assert (tmp_path / "part.st").read_bytes() == (tmp_path / "whole.st").read_bytes()
 
 
 def test_a_second_ctrl_c_ends_without_a_checkpoint(
