@@ -126,7 +126,7 @@ def _optimised(graph: FXGraph, context: Context) -> FXGraph:
 def _schedule(graph: FXGraph, context: Context) -> Schedule:
     from teeny_compiler.schedule import make_schedule
 
-    return make_schedule(graph, context.target)
+    return make_schedule(graph, context.target, frozen=context.options.frozen)
 
 
 def _tiles(schedule: Schedule, context: Context) -> str:

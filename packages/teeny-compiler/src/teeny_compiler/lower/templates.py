@@ -7,7 +7,7 @@ the epilogue becomes a kernel of its own. What no library serves is computed by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -92,14 +92,17 @@ class TemplateLowering:
             return calls
         number = _template(group)
         body = body_of(self.graph, number)
-        if body is None:
-            node = self.graph.nodes[number]
-            raise CompileError(
-                f"no kernel computes {node.op} of type {node.type}",
-                hint="install teeny-kernels, or cast to another type",
-            )
-        nest = read_group(self.graph, group, storages, body)
-        return Calls((self.kernels.call(nest, label),))
+        if body is not None:
+            nest = read_group(self.graph, group, storages, body)
+            return Calls((self.kernels.call(nest, label),))
+        calls = self._apart(group, storages, label, in_order=True)
+        if calls is not None:
+            return calls
+        node = self.graph.nodes[number]
+        raise CompileError(
+            f"no kernel computes {node.op} of type {node.type}",
+            hint="install teeny-kernels, or cast to another type",
+        )
 
     def _fused(self, group: Group, storages: Storages, label: str) -> Calls | None:
         """Ask the libraries for the template with everything after it as its epilogue."""
@@ -120,11 +123,20 @@ class TemplateLowering:
         output = StorageArg(nest.operands[main])
         return self._ask(self.templates, number, storages, output, label, epilogue, extra)
 
-    def _apart(self, group: Group, storages: Storages, label: str) -> Calls | None:
-        """Ask for the template alone, and compute what follows it by a kernel of its own."""
+    def _apart(
+        self, group: Group, storages: Storages, label: str, *, in_order: bool = False
+    ) -> Calls | None:
+        """Ask for the template alone, and compute what follows it by a kernel of its own.
+
+        With `in_order` the template gets copies of those operands that do not lie row-major.
+        """
         number = _template(group)
         node = self.graph.nodes[number]
-        calls = self._ask((*self.templates, *SERIAL), number, storages, TempArg(RAW), label)
+        copies = self._copies(number, storages, label) if in_order else {}
+        places = {operand: TempArg(-2 - k) for k, operand in enumerate(copies)}
+        calls = self._ask(
+            (*self.templates, *SERIAL), number, storages, TempArg(RAW), label, copied=places
+        )
         if calls is None:
             return None
         roots = group.roots or (number,)
@@ -134,13 +146,36 @@ class TemplateLowering:
             return RAW if i == number else storages.home(i)
 
         nest = read_group(self.graph, rest, Storages(home, storages.targets))
-        raw = TempArg(len(calls.temps))
-        after = self.kernels.call(nest, f"{label}, apart", {RAW: raw})
-        before = tuple(
-            replace(c, arguments=tuple(raw if a == TempArg(RAW) else a for a in c.arguments))
-            for c in calls.calls
+        after = self.kernels.call(nest, f"{label}, apart", {RAW: TempArg(RAW)})
+        own = [RAW, *(place.temp for place in places.values())]
+        temps = [number, *copies]
+        first = len(calls.temps)
+        placed: dict[Place | ScalarArg, Place] = {
+            TempArg(temp): TempArg(first + k) for k, temp in enumerate(own)
+        }
+        all_calls = tuple(
+            replace(c, arguments=tuple(placed.get(a, a) for a in c.arguments))
+            for c in (*copies.values(), *calls.calls, after)
         )
-        return Calls((*before, after), (*calls.temps, (numel(node.shape), node.dtype)))
+        kinds = [self.graph.nodes[i].type for i in temps]
+        return Calls(
+            all_calls, (*calls.temps, *((numel(kind.shape), kind.dtype) for kind in kinds))
+        )
+
+    def _copies(self, number: int, storages: Storages, label: str) -> dict[int, Call]:
+        """Return, for each operand that does not lie row-major, the call that copies it."""
+        copies: dict[int, Call] = {}
+        bases = template_bases(self.graph, number)
+        for operand, base in zip(self.graph.nodes[number].inputs, bases, strict=True):
+            shape = self.graph.nodes[operand].shape
+            view = operand_view(self.graph, operand, base)
+            if operand in copies or view == View.contiguous(shape).simplified():
+                continue
+            temp = -2 - len(copies)
+            group = Group((operand,), shape, stored=frozenset((operand,)))
+            nest = read_group(self.graph, group, Storages(storages.home, _only(temp)))
+            copies[operand] = self.kernels.call(nest, f"{label}, copy", {temp: TempArg(temp)})
+        return copies
 
     def _ask(
         self,
@@ -151,6 +186,7 @@ class TemplateLowering:
         label: str,
         epilogue: Epilogue | None = None,
         extra: Sequence[int] = (),
+        copied: Mapping[int, Place] | None = None,
     ) -> Calls | None:
         """Return the launches of the first template that serves a node."""
         node = self.graph.nodes[number]
@@ -163,6 +199,11 @@ class TemplateLowering:
             home = storages.home(base)
             assert home is not None, f"%{base} is read by a template but in no memory"
             view = operand_view(self.graph, operand, base)
+            if copied and operand in copied:
+                shape = self.graph.nodes[operand].shape
+                operands.append(_operand(View.contiguous(shape), self.graph.nodes[operand].dtype))
+                places[BufferArg("input", i)] = copied[operand]
+                continue
             operands.append(_operand(view, self.graph.nodes[operand].dtype))
             places[BufferArg("input", i)] = StorageArg(home, view.offset)
         if node.op == "matmul":
@@ -179,6 +220,10 @@ class TemplateLowering:
             if plan is not None:
                 return _resolve(plan, places, f"{label} by {template.name}")
         return None
+
+
+def _only(storage: int) -> Callable[[int], Sequence[int]]:
+    return lambda node: (storage,)
 
 
 def _template(group: Group) -> int:

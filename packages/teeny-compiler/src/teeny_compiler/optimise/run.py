@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from teeny_core import CompileError, ops
+from teeny_core import CompileError
 
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.optimise.constants import fold_constants
@@ -18,6 +18,7 @@ from teeny_compiler.optimise.extract import Problem, extract
 from teeny_compiler.optimise.rebuild import rebuild
 from teeny_compiler.optimise.rule import Rule, Safety
 from teeny_compiler.optimise.rules import RULES
+from teeny_compiler.schedule.fixed import frozen_parameters
 
 MAX_NODES = 8000
 """Larger graphs are not optimised as a whole."""
@@ -87,15 +88,6 @@ def _optimised(graph: FXGraph, policy: Policy, *, compare: bool) -> Report:
     except (EggSmolError, CompileError) as error:
         _log.warning("%s is compiled as it is: a rule went wrong: %s", graph.name, error)
         return Report(folded, problem=f"a rule went wrong: {error}")
-
-
-def frozen_parameters(graph: FXGraph) -> frozenset[int]:
-    """Return the parameters that no run changes: not updated, and no state of random numbers."""
-    changed = {parameter for parameter, _ in graph.updates}
-    for node in graph.nodes:
-        if "random" in ops.get(node.op).traits:
-            changed.update(node.inputs)
-    return frozenset(graph.parameters) - changed
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from teeny_triton.launch import ScalarArg, Template
 from teeny_triton.target import Target
@@ -12,6 +12,7 @@ from teeny_compiler.lower.call import Call, Calls, Place, StorageArg
 from teeny_compiler.lower.kernels import NestKernels
 from teeny_compiler.lower.templates import TemplateLowering, installed_templates
 from teeny_compiler.nest.read import read_group
+from teeny_compiler.schedule.fixed import fixed_values
 from teeny_compiler.schedule.fuse import describe, fuse
 from teeny_compiler.schedule.memory import Arena, Lifetime, pack
 from teeny_compiler.schedule.plan import EXTERNAL, Buffer, BufferRef, Schedule, Step
@@ -22,7 +23,11 @@ _RANKS = (*EXTERNAL, "constant", "arena")
 
 
 def make_schedule(
-    graph: FXGraph, target: Target, templates: Sequence[Template] | None = None
+    graph: FXGraph,
+    target: Target,
+    templates: Sequence[Template] | None = None,
+    *,
+    frozen: bool = False,
 ) -> Schedule:
     """Return the kernel launches that compute a graph on a machine.
 
@@ -30,12 +35,14 @@ def make_schedule(
         graph: what to compute.
         target: the machine.
         templates: kernels of libraries; None: those of the installed ones.
+        frozen: whether parameters that the graph does not update never change: what depends on
+            them alone is then computed once.
 
     Raises:
         CompileError: when the graph holds an op that nothing computes.
     """
     ready = prepare(graph)
-    plan = plan_tasks(fuse(ready))
+    plan = plan_tasks(fuse(ready, fixed_values(ready, frozen=frozen)))
     known = installed_templates() if templates is None else templates
     kernels = NestKernels(target)
     lowering = TemplateLowering(ready, target, known, kernels)
@@ -61,7 +68,9 @@ class _Assembly:
             Buffer(s.name, s.kind, s.shape, s.dtype, data=s.data) for s in plan.storages
         ]
         self.calls: list[tuple[Call, tuple[int | None, ...]]] = []
+        self.once: list[bool] = []
         for number, calls in enumerate(lowered):
+            self.once += [plan.tasks[number].once] * len(calls.calls)
             first = len(self.buffers)
             for k, (size, dtype) in enumerate(calls.temps):
                 self.buffers.append(Buffer(f"t{number}_{k}", "arena", (size,), dtype))
@@ -86,11 +95,17 @@ class _Assembly:
             self.plan.graph.name,
             self.plan.graph.symbols,
             tuple(buffers),
-            tuple(_step(call, arguments, new) for call, arguments in self.calls),
+            self.steps(new, once=False),
             tuple(new[i] for i in self.plan.outputs),
             arena.size,
             arena.bound,
+            self.steps(new, once=True),
         )
+
+    def steps(self, new: Mapping[int, int], *, once: bool) -> tuple[Step, ...]:
+        """Return the steps of every run, or those before the first one."""
+        pairs = zip(self.calls, self.once, strict=True)
+        return tuple(_step(*call, new) for call, is_once in pairs if is_once == once)
 
     def place(self) -> tuple[Arena, list[int]]:
         """Pack the buffers of the arena by the steps that use them."""
@@ -110,7 +125,7 @@ def _buffer(argument: Place | ScalarArg, first_temp: int) -> int | None:
     return argument.storage if isinstance(argument, StorageArg) else first_temp + argument.temp
 
 
-def _step(call: Call, arguments: tuple[int | None, ...], new: dict[int, int]) -> Step:
+def _step(call: Call, arguments: tuple[int | None, ...], new: Mapping[int, int]) -> Step:
     resolved: list[BufferRef | ScalarArg] = []
     reads: dict[int, None] = {}
     writes: dict[int, None] = {}

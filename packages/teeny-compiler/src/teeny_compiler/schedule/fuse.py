@@ -53,9 +53,9 @@ class Fusion:
         return "\n".join(lines)
 
 
-def fuse(graph: FXGraph) -> Fusion:
-    """Partition the computing nodes of a graph into groups."""
-    fuser = _Fuser(graph, expressible(graph, find_roots(graph)))
+def fuse(graph: FXGraph, fixed: Set[int] = frozenset()) -> Fusion:
+    """Partition the computing nodes of a graph into groups, `fixed` ones apart from others."""
+    fuser = _Fuser(graph, expressible(graph, find_roots(graph, fixed)))
     fuser.first_epilogues()
     fuser.chains()
     fuser.more_epilogues()
@@ -206,7 +206,9 @@ class _Fuser:
 
     def merge(self, first: int, second: int, merged: Group | None) -> bool:
         """Replace two groups by one, if it makes no cycle and is one pass that pays."""
-        if merged is None or self.reaches(first, second, directly=False):
+        if merged is None or self.is_fixed(first) != self.is_fixed(second):
+            return False
+        if self.reaches(first, second, directly=False):
             return False
         if self.reaches(second, first):
             return False
@@ -221,6 +223,10 @@ class _Fuser:
         for number in (first, second):
             self._reads.pop(number, None)
         return True
+
+    def is_fixed(self, number: int) -> bool:
+        """Whether all that a group computes is the same in every run."""
+        return self.groups[number].members <= self.roots.fixed
 
     def stored(self, group: Group, numbers: set[int]) -> frozenset[int]:
         """Return the members of a group that others read, or that must be in memory."""
@@ -285,7 +291,7 @@ def expressible(graph: FXGraph, roots: Roots) -> Roots:
             pending.append(blocker)
         else:
             pending.pop()
-    return Roots(frozenset(nodes), roots.forced)
+    return Roots(frozenset(nodes), roots.forced, roots.fixed)
 
 
 def _last_reshape(graph: FXGraph, roots: Set[int], number: int) -> int:

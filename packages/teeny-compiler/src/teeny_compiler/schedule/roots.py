@@ -8,6 +8,7 @@ other elementwise node, and every movement node, is evaluated inside of its read
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from teeny_core import numel, ops
@@ -44,10 +45,11 @@ class Roots:
 
     nodes: frozenset[int]
     forced: frozenset[int]
+    fixed: frozenset[int] = frozenset()
 
 
-def find_roots(graph: FXGraph) -> Roots:
-    """Decide what has a place of its own."""
+def find_roots(graph: FXGraph, fixed: Set[int] = frozenset()) -> Roots:
+    """Decide what has a place of its own; values that are `fixed` are computed apart."""
     forced = _forced(graph)
     costs = _costs(graph, forced)
     roots = {number for number in forced if graph.nodes[number].op not in LEAVES}
@@ -62,25 +64,32 @@ def find_roots(graph: FXGraph) -> Roots:
         if node.op in LEAVES or not readers[number]:
             continue
         cost = costs[number]
-        if cost.apart or (
-            node.op not in MOVEMENT and _needs_place(cost, readers[number], spread[number])
-        ):
+        once = number in fixed and not readers[number] <= fixed and cost.pays_once
+        place = once or _needs_place(cost, readers[number], spread[number])
+        if cost.apart or (place and node.op not in MOVEMENT):
             roots.add(number)
-    return Roots(frozenset(roots), frozenset(roots & set(graph.results)))
+    return Roots(frozenset(roots), frozenset(roots & set(graph.results)), frozenset(fixed))
 
 
 @dataclass(frozen=True)
 class _Cost:
     """What computing a node again takes.
 
-    Operations and nodes down to values in memory; whether it reads results that need not go to
-    memory (`raw`); whether it is computed apart in any case.
+    Operations and nodes down to values in memory; whether it reads any of these (`loads`);
+    whether it reads results that need not go to memory (`raw`); whether it is computed apart in
+    any case.
     """
 
     operations: int
     nodes: int
+    loads: bool = True
     raw: bool = False
     apart: bool = False
+
+    @property
+    def pays_once(self) -> bool:
+        """Whether a fixed value is better read from memory than computed in every run."""
+        return self.operations > (0 if self.loads else REPEAT_COST)
 
 
 def _needs_place(cost: _Cost, readers: set[int], spread: bool) -> bool:
@@ -103,7 +112,8 @@ def _costs(graph: FXGraph, forced: set[int]) -> list[_Cost]:
         else:
             own = 0 if node.op in MOVEMENT else COSTS.get(node.op, 1)
             operations = own + sum(part.operations for part in parts)
-            costs.append(_Cost(operations, nodes, any(part.raw for part in parts)))
+            loads, raw = any(part.loads for part in parts), any(part.raw for part in parts)
+            costs.append(_Cost(operations, nodes, loads, raw))
     return costs
 
 

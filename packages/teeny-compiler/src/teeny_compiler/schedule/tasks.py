@@ -21,7 +21,7 @@ from teeny_compiler.nest.read import Storages, read_group
 from teeny_compiler.schedule.fuse import Fusion, group_reads
 from teeny_compiler.schedule.roots import LEAVES
 
-Kind = Literal["input", "parameter", "output", "constant", "arena"]
+Kind = Literal["input", "parameter", "output", "prepared", "constant", "arena"]
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,15 @@ class Storage:
 
 @dataclass(frozen=True)
 class Task:
-    """A group that runs, where its stored roots go, and for a copy the storage it reads."""
+    """A group that runs, where its stored roots go, and for a copy the storage it reads.
+
+    It runs `once`, before the first run, when it computes fixed values only.
+    """
 
     group: Group
     targets: dict[int, tuple[int, ...]] = field(default_factory=dict)
     source: int | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,7 @@ class _Planner:
         ]
         self.outputs: dict[int, int] = {}
         self.sources: dict[int, int | None] = {}
+        self.once: frozenset[int] = frozenset()
 
     # --- storage -----------------------------------------------------------------------------
 
@@ -140,10 +145,21 @@ class _Planner:
             self.copy(value, storage, source=source, after_all=True)
 
     def place_rest(self) -> None:
-        """Everything else that is stored lies in the arena."""
-        for node in self.owner:
+        """Everything else that is stored lies in the arena, or is kept from run to run."""
+        self.once = self.find_once()
+        for node, number in self.owner.items():
             if node not in self.home:
-                self.write(node, self.storage(f"v{node}", "arena", node))
+                kind: Kind = "prepared" if number in self.once else "arena"
+                self.write(node, self.storage(f"v{node}", kind, node))
+
+    def find_once(self) -> frozenset[int]:
+        """Return the groups of fixed values that the caller does not ask for."""
+        once: set[int] = set()
+        for number, group in enumerate(self.groups):
+            fixed = group.members <= self.fusion.roots.fixed and not group.copy
+            if fixed and number not in self.targets and self.after[number] <= once:
+                once.add(number)
+        return frozenset(once)
 
     # --- writing -----------------------------------------------------------------------------
 
@@ -241,7 +257,8 @@ class _Planner:
                 if not waiting[user]:
                     heapq.heappush(ready, self._urgency(user))
         tasks = tuple(
-            Task(self.groups[k], self.targets.get(k, {}), self.sources.get(k)) for k in order
+            Task(self.groups[k], self.targets.get(k, {}), self.sources.get(k), k in self.once)
+            for k in order
         )
         outputs = tuple(self.outputs[node] for node in self.graph.outputs)
         return Plan(self.graph, tuple(self.storages), self.home, tasks, outputs)
