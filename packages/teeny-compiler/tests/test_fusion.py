@@ -124,3 +124,11 @@ def test_a_long_chain_is_cut(check: Any) -> None:
         return x
 
     assert 2 <= len(groups(traced(function, (4, 4)))) <= 20
+
+
+@pytest.mark.parametrize("name", ["sum", "max"])
+def test_a_large_reduction_to_one_value_is_parallel(name: str, check: Any) -> None:
+    for shape in ((200, 700), (140001,)):
+        graph = traced(lambda x: getattr(x, name)() * 2, shape)
+        schedule = check(graph, [normal(*shape)], rtol=1e-4, atol=1e-3)
+        assert [step.grid[0] > 1 for step in schedule.steps] == [True, False]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from teeny_core import (
@@ -241,20 +241,29 @@ class FxBuilder:
         )
 
 
-def copy_into(
-    builder: FxBuilder, graph: FXGraph, known: dict[int, int] | None = None
-) -> dict[int, int]:
-    """Add the nodes of `graph` that `known` does not map yet; return the mapping of all."""
-    new = dict(known or {})
-    for number, node in enumerate(graph.nodes):
-        if number in new:
-            continue
+Change: TypeAlias = Callable[[FxBuilder, FxNode, list[int]], int | None]
+"""From a node and its new operands to the node that takes its place; None: the same op."""
+
+
+def rewritten(graph: FXGraph, change: Change) -> FXGraph:
+    """Return a graph with nodes replaced one by one, operands first."""
+    builder = FxBuilder(graph.name)
+    new: list[int] = []
+    for node in graph.nodes:
+        inputs = [new[i] for i in node.inputs]
         if node.op == "input":
-            new[number] = builder.leaf(node.attrs["name"], node.type)
-        else:
-            operands = [new[i] for i in node.inputs]
-            new[number] = builder.add(node.op, operands, node.attrs, node.scope)
-    return new
+            new.append(builder.leaf(node.attrs["name"], node.type))
+            continue
+        found = change(builder, node, inputs)
+        if found is None:
+            found = builder.add(node.op, inputs, node.attrs, node.scope)
+        new.append(found)
+    return builder.finish(
+        [new[i] for i in graph.inputs],
+        [new[i] for i in graph.parameters],
+        [new[i] for i in graph.outputs],
+        [(new[parameter], new[value]) for parameter, value in graph.updates],
+    )
 
 
 def _renumbered(node: FxNode, new: Mapping[int, int]) -> FxNode:

@@ -14,7 +14,7 @@ from teeny_core import shape as shapes
 from teeny_triton.target import Target
 
 from teeny_compiler.nest.estimate import estimate
-from teeny_compiler.nest.nest import Nest
+from teeny_compiler.nest.nest import Nest, dims_of
 
 REGISTERS_PER_TILE = 4
 REGISTERS_PER_ROW = 8
@@ -71,19 +71,20 @@ def plan_loops(nest: Nest, target: Target) -> LoopPlan:
 
 def _lane(nest: Nest) -> int | None:
     """The dim along which most memory lies in a row; among equals the innermost one."""
+    views = [i.view for i in nest.instructions if i.operand >= 0 and i.view]
+    views += [store.view for store in nest.stores]
+    sizes = [estimate(numel(nest.dims[d] for d in sorted(dims_of(view)))) for view in views]
+    whole = max(sizes, default=1) or 1
     best: tuple[float, int] | None = None
     for dim, extent in enumerate(nest.dims):
-        length = min(estimate(extent), 64)
-        score = length * sum(_score(stride) for stride in _strides_along(nest, dim))
-        score += length / 64
+        shares = (
+            size / whole * _score(view.strides[dim])
+            for view, size in zip(views, sizes, strict=True)
+        )
+        score = min(estimate(extent), 64) * (sum(shares) + 1 / 64)
         if best is None or score >= best[0]:
             best = (score, dim)
     return None if best is None else best[1]
-
-
-def _strides_along(nest: Nest, dim: int) -> list[Dim]:
-    accesses = [i.view for i in nest.instructions if i.operand >= 0 and i.view]
-    return [view.strides[dim] for view in (*accesses, *(store.view for store in nest.stores))]
 
 
 def _score(stride: Dim) -> float:

@@ -1,52 +1,101 @@
-"""What a graph is turned into before fusion, so that more of it is elementwise.
+"""What a graph is turned into before fusion: more of it elementwise, and more of it parallel.
 
-All rewrites are exact. A sum or product of no elements is a constant. Of an index along one axis
-of extent 1 (the class of each row, say)
+A sum or product of no elements is a constant. Of an index along one axis of extent 1 (the class
+of each row, say)
 
 - gathering from an elementwise value gathers from what that is computed of;
 - scattering is a choice at each place: `where(iota == index, dy + 0, 0)`, where `+ 0` gives the
   zero that a sum with 0 has.
+
+A large reduction to few values is made in two steps: over parts, which run in parallel, then over
+their results.
 """
 
 from __future__ import annotations
 
-from teeny_core import TensorType, equal, numel, ops
+import math
+from collections.abc import Callable, Mapping
 
-from teeny_compiler.fxgraph import FxBuilder, FXGraph
+from teeny_core import DType, TensorType, ceildiv, equal, numel, ops
+
+from teeny_compiler.fxgraph import FxBuilder, FXGraph, FxNode, rewritten
+from teeny_compiler.nest.estimate import estimate
 
 NEUTRAL = {"sum": 0, "prod": 1}
-REWRITTEN = frozenset(("take_along", "take_along_grad", *NEUTRAL))
+FEW_RESULTS = 4
+MANY_ELEMENTS = 1 << 17
+PARTS = 32
 
 
 def prepare(graph: FXGraph) -> FXGraph:
-    """Rewrite indexing of single elements along an axis, and folds of no elements."""
-    if not any(node.op in REWRITTEN for node in graph.nodes):
-        return graph
-    builder = FxBuilder(graph.name)
-    new: dict[int, int] = {}
-    for number, node in enumerate(graph.nodes):
-        inputs = [new[i] for i in node.inputs]
-        if node.op == "input":
-            new[number] = builder.leaf(node.attrs["name"], node.type)
-        elif node.op == "take_along":
-            new[number] = _take_along(builder, inputs[0], inputs[1], node.attrs["axis"])
-        elif node.op == "take_along_grad" and _is_single(builder, inputs[0], node.attrs["axis"]):
-            new[number] = _choose(builder, inputs, number, graph)
-        elif node.op in NEUTRAL and numel(builder.type(inputs[0]).shape) == 0:
-            new[number] = _filled(builder, NEUTRAL[node.op], node.type)
-        else:
-            new[number] = builder.add(node.op, inputs, node.attrs, node.scope)
-    return builder.finish(
-        [new[i] for i in graph.inputs],
-        [new[i] for i in graph.parameters],
-        [new[i] for i in graph.outputs],
-        [(new[parameter], new[value]) for parameter, value in graph.updates],
-    )
+    """Rewrite what has a better form for the scheduler."""
+    return rewritten(graph, _change)
+
+
+def _change(builder: FxBuilder, node: FxNode, inputs: list[int]) -> int | None:
+    make = _CHANGES.get(node.op)
+    return None if make is None else make(builder, node, inputs)
+
+
+# --- reductions ---------------------------------------------------------------------------------
+
+
+def _reduction(builder: FxBuilder, node: FxNode, inputs: list[int]) -> int | None:
+    kind = builder.type(inputs[0])
+    if node.op in NEUTRAL and numel(kind.shape) == 0:
+        return _filled(builder, NEUTRAL[node.op], node.type)
+    many = estimate(numel(kind.shape)) >= MANY_ELEMENTS
+    if many and estimate(numel(node.shape)) <= FEW_RESULTS:
+        return _in_parts(builder, node, inputs[0])
+    return None
+
+
+def _in_parts(builder: FxBuilder, node: FxNode, x: int) -> int | None:
+    """Fold an axis in parts: reduce(x) = reduce(reduce(x as [parts, rest])), padded to fit."""
+    kind = builder.type(x)
+    axes: tuple[int, ...] = node.attrs["axes"]
+    long = [a for a in axes if estimate(kind.shape[a]) >= 2 * PARTS]
+    if not long:
+        return None
+    axis, extent = long[0], kind.shape[long[0]]
+    wide = node.dtype.accumulator
+    x = builder.add("cast", [x], {"dtype": wide if node.op in NEUTRAL else kind.dtype})
+    rest = ceildiv(extent, PARTS)
+    missing = tuple(PARTS * rest - extent if a == axis else 0 for a in range(kind.rank))
+    value = _neutral(node.op, builder.type(x).dtype)
+    x = builder.add("pad", [x], {"low": (0,) * kind.rank, "high": missing, "value": value})
+    shape = (*kind.shape[:axis], PARTS, rest, *kind.shape[axis + 1 :])
+    x = builder.add("reshape", [x], {"shape": shape})
+    inner = tuple(sorted(axis + 1 if a == axis else a + (a > axis) for a in axes))
+    x = builder.add(node.op, [x], {"axes": inner}, node.scope)
+    place = axis - sum(a < axis for a in axes)
+    x = builder.add(node.op, [x], {"axes": (place,)}, node.scope)
+    return builder.add("cast", [x], {"dtype": node.dtype})
+
+
+def _neutral(op: str, dtype: DType) -> int | float:
+    if op in NEUTRAL:
+        return float(NEUTRAL[op]) if dtype.is_float else NEUTRAL[op]
+    if dtype.is_float:
+        return -math.inf if op == "max" else math.inf
+    return dtype.min if op == "max" else dtype.max
 
 
 def _filled(builder: FxBuilder, value: int, kind: TensorType) -> int:
     scalar = builder.add("constant", [], {"value": value, "dtype": kind.dtype})
     return builder.add("broadcast_to", [scalar], {"shape": kind.shape})
+
+
+# --- indexing -----------------------------------------------------------------------------------
+
+
+def _gather(builder: FxBuilder, node: FxNode, inputs: list[int]) -> int:
+    return _take_along(builder, inputs[0], inputs[1], node.attrs["axis"])
+
+
+def _scatter(builder: FxBuilder, node: FxNode, inputs: list[int]) -> int | None:
+    axis = node.attrs["axis"]
+    return _choose(builder, inputs, node) if _is_single(builder, inputs[0], axis) else None
 
 
 def _is_single(builder: FxBuilder, index: int, axis: int) -> bool:
@@ -76,8 +125,7 @@ def _repeats(builder: FxBuilder, number: int, axis: int) -> bool:
     return place < 0 or equal(inner[place], 1)
 
 
-def _choose(builder: FxBuilder, inputs: list[int], number: int, graph: FXGraph) -> int:
-    node = graph.nodes[number]
+def _choose(builder: FxBuilder, inputs: list[int], node: FxNode) -> int:
     index, dy = inputs
     shape, axis = node.shape, node.attrs["axis"]
     dtype = builder.type(index).dtype
@@ -88,3 +136,10 @@ def _choose(builder: FxBuilder, inputs: list[int], number: int, graph: FXGraph) 
     value = builder.add("add", [builder.add("broadcast_to", [dy], {"shape": shape}), zero])
     here = builder.add("eq", [places, wanted])
     return builder.add("where", [here, value, zero], {}, node.scope)
+
+
+_CHANGES: Mapping[str, Callable[[FxBuilder, FxNode, list[int]], int | None]] = {
+    **dict.fromkeys(("sum", "prod", "max", "min"), _reduction),
+    "take_along": _gather,
+    "take_along_grad": _scatter,
+}
