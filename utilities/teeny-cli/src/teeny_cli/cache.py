@@ -18,19 +18,16 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say where the cache lies and what it holds."""
-    import json
-
     from teeny_compiler.internal import default_cache
 
     held = default_cache().info()
     if as_json:
-        fields = {
-            "folder": str(held.folder),
-            "entries": held.entries,
-            "bytes": held.bytes,
-            "limit": held.limit,
-        }
-        typer.echo(json.dumps(fields))
+        from teeny_cli import jsonl
+
+        line = jsonl.line(
+            folder=str(held.folder), entries=held.entries, bytes=held.bytes, limit=held.limit
+        )
+        typer.echo(line)
         return
     typer.echo(f"folder   {held.folder}")
     typer.echo(f"entries  {held.entries}")

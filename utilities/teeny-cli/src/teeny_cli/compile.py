@@ -26,7 +26,11 @@ def compile_model(
         ),
     ],
     emit: Annotated[
-        str, typer.Option(metavar="STAGE", help="The stage to print, from graph to llvm and asm.")
+        str,
+        typer.Option(
+            metavar="STAGE",
+            help="graph, fxgraph, optimised, schedule, tile, llvm or asm; depends on the device.",
+        ),
     ] = "graph",
     inputs: Annotated[
         list[str] | None,

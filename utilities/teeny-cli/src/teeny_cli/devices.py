@@ -28,11 +28,10 @@ def devices(
     """List the devices that programs can run on."""
     found = discover()
     if as_json:
-        import json
-        from dataclasses import asdict
+        from teeny_cli import jsonl
 
         for device in found:
-            typer.echo(json.dumps(asdict(device), default=str))
+            typer.echo(jsonl.line(**vars(device)))
         return
     from rich.console import Console
 
@@ -59,14 +58,14 @@ def _table(found: list[Found]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(caption="the device in bold is the default", caption_justify="left")
+    table = Table()
     table.add_column("device")
     table.add_column("property")
     table.add_column("value", overflow="fold")
     for device in found:
         rows = device.properties or {"": ""} if device.error is None else {"error": device.error}
+        label = f"{device.name} (default)" if device.default else device.name
         for index, (key, value) in enumerate(rows.items()):
-            name = Text(device.name if index == 0 else "", "bold" if device.default else "")
             last = index == len(rows) - 1
-            table.add_row(name, key, Text(str(value)), end_section=last)
+            table.add_row("" if index else label, key, Text(value), end_section=last)
     return table

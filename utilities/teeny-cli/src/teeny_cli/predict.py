@@ -52,13 +52,13 @@ def predict(
 
 
 def _print_json(images: list[Path], predictions: list[Prediction]) -> None:
-    import json
+    from teeny_cli import jsonl
 
     for image, prediction in zip(images, predictions, strict=True):
-        fields = {
-            "image": str(image),
-            "label": prediction.label,
-            "probability": prediction.probability,
-            "probabilities": prediction.probabilities,
-        }
-        typer.echo(json.dumps(fields))
+        line = jsonl.line(
+            image=str(image),
+            label=prediction.label,
+            probability=prediction.probability,
+            probabilities=prediction.probabilities,
+        )
+        typer.echo(line)

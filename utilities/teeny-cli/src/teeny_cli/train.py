@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -104,27 +105,30 @@ def mnist(
 
 
 def _start(
-    given: dict[str, Any], resume: Path | None, folder: Path | None, device: str | None
+    given: Mapping[str, Any], resume: Path | None, folder: Path | None, device: str | None
 ) -> Training:
     """Begin a run of the recipe that the user gave, or go on with a checkpoint's."""
-    from teeny_core import ConfigError
     from teeny_vision.mnist import Recipe, Training, load
 
-    recipe = Recipe(**given) if resume is None else None
-    data = load(folder, verify=folder is None)
-    if recipe is not None:
-        return Training(recipe, data, device)
-    assert resume is not None
-    training = Training.resume(resume, data, device)
+    if resume is None:
+        return Training(Recipe(**given), load(folder, verify=folder is None), device)
+    training = Training.resume(resume, load(folder, verify=folder is None), device)
+    _require_same(given, training, resume)
+    return training
+
+
+def _require_same(given: Mapping[str, Any], training: Training, checkpoint: Path) -> None:
+    """Raise ConfigError where the user gave a setting other than the checkpoint's."""
+    from teeny_core import ConfigError
+
     for name, value in given.items():
         held = getattr(training.recipe, name)
         if value != held:
             option = name.replace("_", "-")
             raise ConfigError(
-                f"{resume} is of a run with --{option} {held}, not {value}",
+                f"{checkpoint} is of a run with --{option} {held}, not {value}",
                 hint=f"leave --{option} out, or start anew without --resume",
             )
-    return training
 
 
 def _run(training: Training, shown: View) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from abc import abstractmethod
 from contextlib import AbstractContextManager
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from teeny_cli import jsonl
 
 if TYPE_CHECKING:
     from teeny_vision.mnist import Progress as Step
@@ -61,7 +62,7 @@ class Json(View):
         self._print(interrupted=True, checkpoint=str(checkpoint), resume=command)
 
     def _print(self, **fields: Any) -> None:
-        print(json.dumps(fields), flush=True)
+        print(jsonl.line(**fields), flush=True)
 
 
 class Lines(View):
