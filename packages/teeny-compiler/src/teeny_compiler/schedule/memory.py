@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+import numpy as np
 from teeny_core import Dim, Expr, ceildiv
 from teeny_core import shape as shapes
 
 from teeny_compiler.nest.estimate import estimate
 from teeny_compiler.schedule.plan import ARENA_ALIGNMENT
+
+Vectors: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -52,15 +56,65 @@ def pack(buffers: Sequence[Lifetime]) -> Arena:
 def _pack_region(
     members: Sequence[int], buffers: Sequence[Lifetime], sizes: Sequence[Dim]
 ) -> dict[int, Dim]:
-    offsets: dict[int, Dim] = {}
-    total: Dim = 0
-    for i in sorted(members, key=lambda i: (-estimate(sizes[i]), i)):
-        rivals = [(offsets[j], sizes[j]) for j in offsets if _together(buffers[i], buffers[j])]
-        places = sorted({0, *(start + size for start, size in rivals)}, key=_by_estimate)
-        free = (place for place in places if _is_free(place, sizes[i], rivals))
-        offsets[i] = next(free, total)
-        total = total + sizes[i]
-    return offsets
+    space = _Space([sizes[i] for i in members])
+    order = sorted(members, key=lambda i: (-estimate(sizes[i]), i))
+    size = np.stack([space.vector(sizes[i]) for i in order]) if order else space.zeros(0)
+    first = np.array([buffers[i].first for i in order])
+    last = np.array([buffers[i].last for i in order])
+    start = space.zeros(len(order))
+    for k in range(len(order)):
+        rivals = np.flatnonzero((first[:k] <= last[k]) & (first[k] <= last[:k]))
+        starts = start[rivals]
+        ends = starts + size[rivals]
+        places = space.sorted(np.concatenate([space.zeros(1), ends]))
+        below = space.at_least(starts[None], (places + size[k])[:, None])
+        above = space.at_least(places[:, None], ends[None])
+        free = np.flatnonzero((below | above).all(axis=1))
+        start[k] = places[free[0]] if len(free) else size[:k].sum(axis=0)
+    return {i: space.dim(start[k]) for k, i in enumerate(order)}
+
+
+class _Space:
+    """Sizes as vectors of coefficients, which compare many times faster than expressions."""
+
+    def __init__(self, sizes: Sequence[Dim]) -> None:
+        symbolic = [size for size in sizes if isinstance(size, Expr)]
+        seen = dict.fromkeys(powers for size in symbolic for _, powers in size.terms)
+        self.monomials = ((), *(powers for powers in seen if powers))
+        values = [Expr(((1, powers),)) if powers else 1 for powers in self.monomials]
+        self.estimates = np.array([estimate(value) for value in values], np.int64)
+        self.positive = np.array([shapes.at_least(value, 0) for value in values])
+
+    def zeros(self, count: int) -> Vectors:
+        """Return `count` vectors of size 0."""
+        return np.zeros((count, len(self.monomials)), np.int64)
+
+    def vector(self, size: Dim) -> Vectors:
+        """Return the coefficients of a size."""
+        terms: dict[Any, int] = {(): size} if isinstance(size, int) else {}
+        if isinstance(size, Expr):
+            terms = {powers: coefficient for coefficient, powers in size.terms}
+        return np.array([terms.get(powers, 0) for powers in self.monomials], np.int64)
+
+    def dim(self, vector: Vectors) -> Dim:
+        """Return the size of a vector."""
+        total: Dim = 0
+        for powers, coefficient in zip(self.monomials, vector.tolist(), strict=True):
+            total = total + (
+                Expr(((coefficient, powers),)) if powers and coefficient else coefficient
+            )
+        return total
+
+    def at_least(self, left: Vectors, right: Vectors) -> Vectors:
+        """Whether `left >= right` for all values of the symbols, as far as signs prove it."""
+        difference = left - right
+        proven: Vectors = np.where(self.positive, difference >= 0, difference == 0)
+        return np.asarray(proven.all(axis=-1))
+
+    def sorted(self, places: Vectors) -> Vectors:
+        """Return distinct places by their estimates."""
+        distinct = np.unique(places, axis=0)
+        return distinct[np.argsort(distinct @ self.estimates, kind="stable")]
 
 
 def _is_fixed(size: Dim) -> bool:
@@ -99,21 +153,6 @@ def _rounded_terms(size: Expr) -> Dim:
     return Expr(terms)
 
 
-def _by_estimate(place: Dim) -> tuple[int, str]:
-    return estimate(place), str(place)
-
-
-def _together(a: Lifetime, b: Lifetime) -> bool:
-    return a.first <= b.last and b.first <= a.last
-
-
-def _is_free(place: Dim, size: Dim, rivals: Sequence[tuple[Dim, Dim]]) -> bool:
-    return all(
-        shapes.at_least(start, place + size) or shapes.at_least(place, start + other)
-        for start, other in rivals
-    )
-
-
 def _largest(ends: Sequence[Dim]) -> Dim:
     """Return the maximum of all ends, of which those proven smaller than others drop out."""
     open_ends = list(dict.fromkeys(ends))
@@ -134,11 +173,13 @@ def _largest(ends: Sequence[Dim]) -> Dim:
 
 def _bound(buffers: Sequence[Lifetime], sizes: Sequence[Dim]) -> Dim:
     """Return the sum of sizes at the step where, as estimated, most bytes live."""
-    steps = {buffer.first for buffer in buffers}
-    sums: list[Dim] = [0]
-    for step in steps:
-        live: Dim = 0
-        for buffer, size in zip(buffers, sizes, strict=True):
-            live = live + size if buffer.first <= step <= buffer.last else live
-        sums.append(live)
-    return max(sums, key=estimate)
+    if not buffers:
+        return 0
+    space = _Space(sizes)
+    size = np.stack([space.vector(s) for s in sizes])
+    first = np.array([buffer.first for buffer in buffers])
+    last = np.array([buffer.last for buffer in buffers])
+    steps = np.unique(first)
+    live = (first <= steps[:, None]) & (steps[:, None] <= last)
+    sums = live.astype(np.int64) @ size
+    return space.dim(sums[np.argmax(sums @ space.estimates)])
