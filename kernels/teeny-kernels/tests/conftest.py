@@ -6,17 +6,19 @@ def machine(bits: int, registers: int, *features: str) -> Target:
     return Target("x86_64-unknown-linux-gnu", "", frozenset(features), bits, registers)
 
 
-TARGETS = {
-    "scalar": machine(0, 16),
-    "sse": machine(128, 16, "sse2"),
-    "avx512": machine(512, 32, "avx512f"),
-}
+TARGETS = {"sse": machine(128, 16, "sse2"), "avx512": machine(512, 32, "avx512f")}
 
 
 @pytest.fixture(params=TARGETS, scope="session")
 def target(request: pytest.FixtureRequest) -> Target:
-    """Machines of different vector widths; kernels are interpreted."""
+    """Machines with 4 and 16 lanes of f32; kernels are interpreted."""
     return TARGETS[request.param]
+
+
+@pytest.fixture(scope="session")
+def scalar() -> Target:
+    """A machine without vectors."""
+    return machine(0, 16)
 
 
 @pytest.fixture(scope="session")

@@ -47,7 +47,7 @@ def check(target, q, k, v, *, causal=False, mask=None, symbols=None, shapes=None
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("s", [1, 13, 40])
+@pytest.mark.parametrize("s", [1, 13, 29])
 def test_square(target: Target, s, causal):
     q, k, v = (random((1, 2, s, 20), i) for i in range(3))
     check(target, q, k, v, causal=causal)
@@ -55,7 +55,7 @@ def test_square(target: Target, s, causal):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_several_blocks_of_keys_and_runs_of_queries(wide: Target, causal):
-    q, k, v = random((1, 1, 200, 16)), random((1, 1, 300, 16), 1), random((1, 1, 300, 40), 2)
+    q, k, v = random((1, 1, 200, 8)), random((1, 1, 150, 8), 1), random((1, 1, 150, 20), 2)
     check(wide, q * 3, k, v, causal=causal)
 
 

@@ -10,10 +10,10 @@ from teeny_triton.launch import Epilogue, Request, ScalarArg
 
 # images, channels, height, width, filters, kernel, stride, padding, dilation, groups
 SHAPES = {
-    "lenet1": (2, 1, 12, 12, 6, (5, 5), (1, 1), ((2, 2), (2, 2)), (1, 1), 1),
-    "lenet2": (2, 6, 9, 9, 16, (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1), 1),
+    "lenet1": (2, 1, 9, 9, 6, (5, 5), (1, 1), ((2, 2), (2, 2)), (1, 1), 1),
+    "lenet2": (1, 6, 8, 8, 16, (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1), 1),
     "wide": (1, 3, 5, 37, 4, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
-    "stride": (2, 5, 11, 10, 19, (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1), 1),
+    "stride": (1, 5, 9, 10, 19, (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1), 1),
     "point": (1, 20, 4, 5, 37, (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1), 1),
     "point stride": (1, 7, 6, 5, 18, (1, 1), (2, 2), ((0, 0), (0, 0)), (1, 1), 1),
     "uneven": (1, 4, 8, 9, 5, (2, 3), (1, 2), ((0, 1), (2, 0)), (1, 1), 1),
@@ -45,6 +45,16 @@ def check(template, op, attrs, inputs, shape, target, **changes):
     run(plan, inputs, out)
     np.testing.assert_allclose(out, reference, rtol=1e-4, atol=1e-4)
     return plan
+
+
+@pytest.mark.parametrize("name", ["uneven", "groups"])
+def test_without_vectors(scalar: Target, name):
+    attrs, x, w, dy = case(name)
+    check(conv.CONV, "conv2d", attrs, (x, w), dy.shape, scalar)
+    attrs = {**attrs, "input_shape": x.shape, "weight_shape": w.shape}
+    check(conv.CONV, "conv2d_grad_input", attrs, (dy, w), x.shape, scalar)
+    grad = conv_grad_weight.TEMPLATE
+    check(grad, "conv2d_grad_weight", attrs, (x, dy), w.shape, scalar)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -92,7 +102,7 @@ def test_with_relu_and_pooling(target: Target, name):
 @pytest.mark.parametrize("n", [0, 1, 9])
 def test_symbolic_batch(wide: Target, op, name, n):
     attrs, x, w, dy = case(name)
-    x, dy = (np.concatenate([a] * 5)[:n] for a in (x, dy))
+    x, dy = (np.concatenate([a] * 9)[:n] for a in (x, dy))
     batch = symbol("n")
     images = {a: (batch, *array.shape[1:]) for a, array in (("x", x), ("dy", dy))}
     inputs, shapes, shape = {

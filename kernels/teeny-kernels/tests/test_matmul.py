@@ -43,12 +43,18 @@ def multiply(target, a, b, ta=False, tb=False, *, constant=False, dtype=f32, out
 
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 19, 5), (33, 50, 17), (30, 16, 40), (2, 70, 33)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 19, 5), (33, 50, 17), (2, 70, 33)])
 def test_layouts(target: Target, ta, tb, shape):
     m, n, k = shape
     a, b = random((k, m) if ta else (m, k)), random((n, k) if tb else (k, n), seed=1)
     multiply(target, a, b, ta, tb)
     multiply(target, a, b, ta, tb, constant=True)
+
+
+def test_without_vectors(scalar: Target):
+    for ta, tb in ((False, False), (False, True), (True, False)):
+        a, b = random((5, 6) if ta else (6, 5)), random((7, 5) if tb else (5, 7), seed=1)
+        multiply(scalar, a, b, ta, tb)
 
 
 @pytest.mark.parametrize("dtype", [f64, f16, bf16])
@@ -108,7 +114,7 @@ def test_long_depth_in_parts():
 
 def test_packed_rows(wide: Target):
     for rows in (60, 64):
-        plan = multiply(wide, random((1024, rows)), random((1024, 300), seed=1), ta=True)
+        plan = multiply(wide, random((40, rows)), random((40, 256), seed=1), ta=True)
         assert len(plan.launches) == 2
 
 
@@ -142,7 +148,7 @@ def test_epilogue(target: Target, tb):
     np.testing.assert_allclose(out, np.maximum(value, 0), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("n", [0, 1, 5, 8, 30])
+@pytest.mark.parametrize("n", [0, 1, 5, 30])
 @pytest.mark.parametrize("which", ["rows", "columns", "depth", "batch"])
 def test_symbolic_sizes(target: Target, n, which):
     size = {"rows": 6, "columns": 18, "depth": 9, "batch": 2}

@@ -69,6 +69,11 @@ class Attention:
         return self.vectors * self.lanes
 
     @property
+    def held(self) -> int:
+        """Numbers of a key in a packed panel: whole registers."""
+        return -(-self.size // self.lanes) * self.lanes
+
+    @property
     def padded(self) -> int:
         """Numbers in a value, rounded up to whole registers."""
         return -(-self.value_size // self.lanes) * self.lanes
@@ -104,7 +109,7 @@ def attention(
     key = k + item * k_strides[0] + head * k_strides[1]
     value = v + item * v_strides[0] + head * v_strides[1]
     result = y + item * y_strides[0] + head * y_strides[1]
-    turned = tl.scratch(t.block * t.size, t.accumulator)
+    turned = tl.scratch(t.block * t.held, t.accumulator)
     scores = tl.scratch(t.heights[0] * t.block, t.accumulator)
     sums = tl.scratch(t.run * t.padded, t.accumulator)
     largest, totals = tl.scratch(t.run, t.accumulator), tl.scratch(t.run, t.accumulator)
@@ -116,7 +121,7 @@ def attention(
         for panel in tl.range(0, seen, t.width):
             lane = tl.arange(0, t.width)[None, :]
             acc = tl.zeros((height, t.width), t.accumulator)
-            right = turned + panel * t.size + lane
+            right = turned + panel * t.held + lane
             acc = product(acc, left, right, t.size, q_strides[3], t.width, None)
             acc = acc * (t.scale * LOG2_E)
             column = start + panel + lane
@@ -222,7 +227,7 @@ def attention(
         source = key + start * k_strides[2]
         count = tl.minimum(t.block, keys - start)
         for panel in tl.range(0, count, t.width):
-            part = turned + panel * t.size
+            part = turned + panel * t.held
             at, step = source + panel * k_strides[2], k_strides[2]
             if count - panel >= t.width:
                 pack_panel(part, at, t.size, k_strides[3], step, t.width, None, t.lanes)
