@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import teeny_core as tn
-from teeny_core import CompileError, ConfigError, DTypeError, ShapeError, SymTensor
+from teeny_core import CompileError, ConfigError, DTypeError, ShapeError, SymTensor, nn
 from teeny_cpu import num_threads, program, set_num_threads
 
 Array = np.ndarray[Any, Any]
@@ -206,6 +206,26 @@ def test_an_input_may_share_memory_with_a_parameter_that_is_written() -> None:
     old = view.copy()
     np.testing.assert_array_equal(run(view), old)
     np.testing.assert_array_equal(state.numpy(), old + old[::-1])
+
+
+def test_work_on_frozen_parameters_is_done_once() -> None:
+    weight = tn.Tensor(values(8, 8))
+    graph = tn.trace(lambda x: x @ (weight * 2 + 1).exp(), rows("n", 8))
+    run = tn.compile(graph, "cpu", options={"frozen": "on"})
+    assert "prepare" in run.emit("schedule")
+    x = values(3, 8, seed=1)
+    wanted = tn.compile(graph, "ndarray")(x)
+    np.testing.assert_allclose(run(x), wanted, rtol=1e-5)
+    weight.assign(weight * 0)  # against the promise
+    np.testing.assert_allclose(run(x), wanted, rtol=1e-5)
+
+
+def test_batch_normalisation_folds_into_frozen_weights() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+    graph = tn.trace(net, rows("n", 3, 12, 12))
+    run = tn.compile(graph, "cpu", options={"frozen": "on", "fast": "on"})
+    x = values(2, 3, 12, 12)
+    np.testing.assert_allclose(run(x), tn.compile(graph, "ndarray")(x), rtol=1e-4, atol=1e-5)
 
 
 # --- threads, tasks, processes --------------------------------------------------------------------
