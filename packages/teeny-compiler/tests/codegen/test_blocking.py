@@ -17,8 +17,10 @@ import teeny_triton.language as tl
 from teeny_compiler.codegen.block import block, is_large
 from teeny_compiler.codegen.cpu.kernel import lanes_of
 from teeny_core import bf16, f32, i32
+from teeny_core.errors import CompileError
 from teeny_triton import Ptr, build_function, interpret
 from teeny_triton.ir import Function
+from teeny_triton.verifier import verify
 
 INF = float("inf")
 Arrays = list[Any]
@@ -357,10 +359,31 @@ def test_blocked_tile_ir(host, name):
     lanes = lanes_of(case.function, host)
     blocked = block(case.function, host, lanes)
     assert blocked is not case.function
+    verify(blocked)
     assert not is_large(blocked, host, lanes)
     arguments = copies(case)
     interpret(blocked, case.grid, arguments)
     check(arguments, case)
+
+
+def pointers_from_a_branch(width: int) -> Function:
+    with build_function("pick", [("x", Ptr[f32]), ("y", Ptr[f32]), ("n", i32)]) as f:
+        x, y, n = f.arguments
+        lane = tl.arange(0, width)
+        (where,) = tl.if_(n > 0, lambda: (x + lane,), lambda: (y + lane * 2,))
+        tl.store(where, tl.load(where) + 1.0)
+    return f.function
+
+
+def test_what_blocking_does_not_know_is_unrolled(agree, target):
+    function = pointers_from_a_branch(640)
+    for n in (1, -1):
+        agree(function, target, (1,), [random(640), random(1280), n])
+
+
+def test_what_is_too_large_to_unroll_is_refused(host):
+    with pytest.raises(CompileError, match="too large"):
+        block(pointers_from_a_branch(1 << 20), host, 16)
 
 
 def test_small_functions_stay(host):

@@ -113,7 +113,7 @@ def arguments(recipe: Recipe) -> list:
 
 
 @settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(recipe=recipes, narrow=st.booleans())
 def test_random_kernels(agree, host, recipe, narrow):

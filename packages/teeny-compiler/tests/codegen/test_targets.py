@@ -48,8 +48,10 @@ def everything(dtype: DType) -> Function:
     return f.function
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("dtype", [f16, f32, f64], ids=str)
+@pytest.mark.parametrize(
+    ("machine", "dtype"),
+    [*((name, f32) for name in MACHINES), ("sse2", f16), ("neon", f16), ("avx512", f64)],
+)
 def test_no_library_calls(machine, dtype):
     target = MACHINES[machine]
     text = llvm.assembly(emit_kernel(everything(dtype), target), target)

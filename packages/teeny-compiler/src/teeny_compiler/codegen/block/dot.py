@@ -102,7 +102,7 @@ class Product:
     def _multiply_add(self, a: tl.Tile, b: tl.Tile, total: tl.Tile) -> tl.Tile:
         x = a.to(self.accumulator).broadcast_to(*total.shape)
         y = b.to(self.accumulator).broadcast_to(*total.shape)
-        return tl.fma(x, y, total) if self.accumulator.is_float else x * y + total
+        return total + x * y
 
     # -- packing
 
