@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from teeny_compiler.pool import emit_pool
 from teeny_compiler.codegen.cpu.program import Kernel, arena_bytes, emit_program
 from teeny_compiler.codegen.llvm import compile_object, jit
+from teeny_compiler.pool import emit_pool
 from teeny_compiler.schedule.plan import Buffer, BufferRef, Schedule, Step
 from teeny_compiler.target import host_target
 from teeny_core import Dim, DType, bf16, bool_, f16, f32, f64, i8, i32, i64, symbol, u8, u64

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from teeny_compiler.pool import emit_pool
 from teeny_compiler.codegen.llvm import Library, jit
+from teeny_compiler.pool import emit_pool
 from teeny_compiler.target import host_target
 from teeny_core import CompileError
 
