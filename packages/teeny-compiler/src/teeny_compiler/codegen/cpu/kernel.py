@@ -62,20 +62,28 @@ def emit(function: Function, target: Target, lanes: int) -> Kernel:
 def lanes_of(function: Function, target: Target) -> int:
     """Choose the number of elements in a vector: a register of the type that arithmetic is in.
 
-    Floats decide, f64 only where there is no f32; without floats, the widest integers in memory.
+    Floats decide, f64 only where there is no f32; without floats, the widest integers in memory
+    or that small ones are widened to.
     """
     if not target.vector_bits:
         return 1
-    kinds = [value.type for op in walk(function.body) for value in (*op.operands, *op.results)]
-    elements = {kind.element for kind in kinds if kind.shape}
-    pointees = {
-        kind.element.pointee for kind in kinds if isinstance(kind.element, Pointer) and kind.shape
-    }
-    dtypes = {element for element in elements | pointees if isinstance(element, DType)}
-    floats = {max(dtype.bits, 32) for dtype in dtypes if dtype.is_float}
-    memory = {dtype.bits for dtype in pointees}
-    bits = min(floats) if floats else max(memory, default=32)
+    ops = list(walk(function.body))
+    tiles = [x.type for op in ops for x in (*op.operands, *op.results) if x.type.shape]
+    pointees = [kind.element.pointee for kind in tiles if isinstance(kind.element, Pointer)]
+    elements = [kind.element for kind in tiles if isinstance(kind.element, DType)]
+    floats = [max(dtype.bits, 32) for dtype in (*pointees, *elements) if dtype.is_float]
+    if floats:
+        return max(1, target.vector_bits // min(floats))
+    widened = [_widened(op) for op in ops if op.opcode == "cast" and op.result.type.shape]
+    bits = max((*(dtype.bits for dtype in pointees), *widened), default=32)
     return max(1, target.vector_bits // bits)
+
+
+def _widened(op: Op) -> int:
+    """Return the size that a cast gives to small integers, 0 for other casts."""
+    source, result = op.operands[0].type.element, op.result.type.element
+    small = isinstance(source, DType) and source.bits < 32
+    return result.bits if small and isinstance(result, DType) else 0
 
 
 def _parameter(c: Context, parameter: Parameter, name: str) -> Tile:
