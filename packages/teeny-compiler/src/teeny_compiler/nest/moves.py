@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from teeny_core import Attrs, Dim, Shape
 from teeny_core import shape as shapes
@@ -32,7 +33,7 @@ class Move:
 
     def apply(self, view: View) -> View | None:
         """Return the view of the result, given that of the operand; None: inexpressible."""
-        return _APPLY[self.op](view, self)
+        return _applied(self.op, self.attrs, self.shape, view)
 
 
 def reshape(shape: Shape) -> Move:
@@ -123,6 +124,11 @@ def operand_view(graph: FXGraph, number: int, base: int) -> View:
 
 def _at(axis: int, rank: int, value: Dim) -> Shape:
     return tuple(value if k == axis else 0 for k in range(rank))
+
+
+@lru_cache(maxsize=32768)
+def _applied(op: str, attrs: Attrs, shape: Shape, view: View) -> View | None:
+    return _APPLY[op](view, Move(op, attrs, shape))
 
 
 _APPLY: Mapping[str, Callable[[View, Move], View | None]] = {

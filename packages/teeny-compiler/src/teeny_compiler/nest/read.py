@@ -58,6 +58,36 @@ class Storages:
     targets: Callable[[int], Sequence[int]]
 
 
+def placed(nest: Nest, storages: Storages) -> Nest:
+    """Return a nest that was read with every node under its own name, over storages."""
+    names: dict[int, int] = {}
+    dtypes: dict[int, DType] = {}
+
+    def operand(storage: int, old: int) -> int:
+        dtypes.setdefault(storage, nest.dtypes[old])
+        return names.setdefault(storage, len(names))
+
+    instructions = list(nest.instructions)
+    for i, instruction in enumerate(instructions):
+        if instruction.operand >= 0:
+            home = storages.home(nest.operands[instruction.operand])
+            assert home is not None, "a nest reads what is in memory"
+            place = operand(home, instruction.operand)
+            instructions[i] = replace(instruction, operand=place)
+    stores = tuple(
+        replace(store, operand=operand(storage, store.operand))
+        for store in nest.stores
+        for storage in storages.targets(nest.operands[store.operand])
+    )
+    return replace(
+        nest,
+        instructions=tuple(instructions),
+        stores=stores,
+        operands=tuple(names),
+        dtypes=tuple(dtypes[storage] for storage in names),
+    )
+
+
 def read_group(graph: FXGraph, group: Group, storages: Storages, body: Body | None = None) -> Nest:
     """Return the nest of a group.
 

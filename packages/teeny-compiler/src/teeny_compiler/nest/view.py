@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from teeny_core import Dim, Shape, equal, numel
 from teeny_core import shape as shapes
@@ -41,10 +42,17 @@ class View:
     offset: Dim = 0
     guards: tuple[Guard, ...] = ()
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.extents, self.strides, self.axes, self.offset, self.guards))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     @staticmethod
     def contiguous(shape: Shape) -> View:
         """Return the row-major view of a buffer of `shape`."""
-        return View.strided(shape, row_major(shape))
+        return _contiguous(shape)
 
     @staticmethod
     def strided(shape: Shape, strides: Shape, offset: Dim = 0) -> View:
@@ -63,9 +71,7 @@ class View:
 
     def simplified(self) -> View:
         """Return the equal view without factors of extent 1 and with factors joined."""
-        view = _select(self, [i for i, extent in enumerate(self.extents) if extent != 1])
-        view = replace(view, guards=tuple(g for g in view.guards if not _always(g, view.extents)))
-        return _joined(view)
+        return _simplified(self)
 
     # --- movement ops: each returns the view of the op's result -------------------------------
 
@@ -154,15 +160,7 @@ class View:
 
         They must refine the view's own, as `common_factors` of a set of views with it does.
         """
-        extents: list[Dim] = []
-        counts: list[int] = []
-        for (a, b), wanted in zip(self.spans, factors, strict=True):
-            cuts = refine(self.extents[a:b], wanted)
-            if cuts is None:
-                raise ValueError(f"{wanted} does not refine {self.extents[a:b]}")
-            extents += cuts[0]
-            counts += cuts[1]
-        return self.split(tuple(extents), tuple(counts))
+        return _refined(self, tuple(factors))
 
     def flat_strides(self) -> Shape | None:
         """Return one stride for each axis, or None when an axis has several factors."""
@@ -170,6 +168,34 @@ class View:
         if view.guards or any(count > 1 for count in view.axes):
             return None
         return tuple(view.strides[a] if a < b else 0 for a, b in view.spans)
+
+
+# Views are made again and again from the same few shapes: the costly steps are remembered.
+
+
+@lru_cache(maxsize=4096)
+def _contiguous(shape: Shape) -> View:
+    return View.strided(shape, row_major(shape))
+
+
+@lru_cache(maxsize=32768)
+def _simplified(view: View) -> View:
+    view = _select(view, [i for i, extent in enumerate(view.extents) if extent != 1])
+    view = replace(view, guards=tuple(g for g in view.guards if not _always(g, view.extents)))
+    return _joined(view)
+
+
+@lru_cache(maxsize=32768)
+def _refined(view: View, factors: tuple[Shape, ...]) -> View:
+    extents: list[Dim] = []
+    counts: list[int] = []
+    for (a, b), wanted in zip(view.spans, factors, strict=True):
+        cuts = refine(view.extents[a:b], wanted)
+        if cuts is None:
+            raise ValueError(f"{wanted} does not refine {view.extents[a:b]}")
+        extents += cuts[0]
+        counts += cuts[1]
+    return view.split(tuple(extents), tuple(counts))
 
 
 def row_major(shape: Shape) -> Shape:
@@ -188,6 +214,7 @@ def spans(counts: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(itertools.pairwise(ends))
 
 
+@lru_cache(maxsize=32768)
 def refine(left: Shape, right: Shape) -> tuple[Shape, tuple[int, ...], tuple[int, ...]] | None:
     """Return the coarsest factors of which both shapes are products, and how many each takes.
 

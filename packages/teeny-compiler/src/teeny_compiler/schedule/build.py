@@ -11,7 +11,7 @@ from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.lower.call import Call, Calls, Place, StorageArg
 from teeny_compiler.lower.kernels import NestKernels
 from teeny_compiler.lower.templates import TemplateLowering, installed_templates
-from teeny_compiler.nest.read import read_group
+from teeny_compiler.nest.read import placed, read_group
 from teeny_compiler.schedule.fixed import fixed_values
 from teeny_compiler.schedule.fuse import describe, fuse
 from teeny_compiler.schedule.memory import Arena, Lifetime, pack
@@ -51,11 +51,15 @@ def make_schedule(
 
 
 def _lower(plan: Plan, task: Task, kernels: NestKernels, lowering: TemplateLowering) -> Calls:
-    label = describe(plan.graph, task.group)
+    label = describe(plan.fusion.graph, task.group)
     places = plan.places(task)
     if task.group.template is not None:
         return lowering.lower(task.group, places, label)
-    nest = read_group(plan.graph, task.group, places)
+    fusion = plan.fusion
+    if task.group.copy:
+        nest = read_group(fusion.graph, task.group, places)
+    else:
+        nest = placed(fusion.nest(task.group), places)
     return Calls((kernels.call(nest, label),))
 
 
@@ -92,8 +96,8 @@ class _Assembly:
                 Buffer(buffer.name, buffer.kind, buffer.shape, buffer.dtype, offset, buffer.data)
             )
         return Schedule(
-            self.plan.graph.name,
-            self.plan.graph.symbols,
+            self.plan.fusion.graph.name,
+            self.plan.fusion.graph.symbols,
             tuple(buffers),
             self.steps(new, once=False),
             tuple(new[i] for i in self.plan.outputs),

@@ -14,8 +14,8 @@ is not fused. Groups form a graph without cycles throughout.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 
 from teeny_core import CompileError, Shape, numel
 from teeny_core import shape as shapes
@@ -45,6 +45,12 @@ class Fusion:
     graph: FXGraph
     roots: Roots
     groups: tuple[Group, ...]
+    nests: Mapping[Group, Nest] = field(default_factory=dict, repr=False)
+
+    def nest(self, group: Group) -> Nest:
+        """Return what a group computes, with every node in memory under its own name."""
+        found = self.nests.get(group)
+        return _nest(self.graph, self.roots.nodes, group) if found is None else found
 
     def __str__(self) -> str:
         lines = [f"fusion of {self.graph.name}"]
@@ -60,7 +66,7 @@ def fuse(graph: FXGraph, fixed: Set[int] = frozenset()) -> Fusion:
     fuser.chains()
     fuser.more_epilogues()
     fuser.siblings()
-    return Fusion(graph, fuser.roots, fuser.finish())
+    return Fusion(graph, fuser.roots, fuser.finish(), fuser.nests)
 
 
 def describe(graph: FXGraph, group: Group) -> str:
@@ -83,6 +89,7 @@ class _Fuser:
         self.roots = roots
         self.groups: dict[int, Group] = {}
         self.owner: dict[int, int] = {}
+        self.nests: dict[Group, Nest] = {}
         self._reads: dict[int, frozenset[int]] = {}
         for number in sorted(roots.nodes):
             self.groups[number] = _single(graph, number)
@@ -254,7 +261,9 @@ class _Fuser:
 
     def nest(self, group: Group) -> Nest:
         """Read a group with every node under its own name."""
-        return _nest(self.graph, self.roots.nodes, group)
+        if group not in self.nests:
+            self.nests[group] = _nest(self.graph, self.roots.nodes, group)
+        return self.nests[group]
 
     def finish(self) -> tuple[Group, ...]:
         """Return the groups, each after those that it reads from."""

@@ -13,13 +13,10 @@ from typing import Literal
 
 from teeny_core import DType, Shape
 
-from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.nest.group import Group
 from teeny_compiler.nest.moves import template_bases
-from teeny_compiler.nest.nest import Nest
-from teeny_compiler.nest.read import Storages, read_group
+from teeny_compiler.nest.read import Storages
 from teeny_compiler.schedule.fuse import Fusion, group_reads
-from teeny_compiler.schedule.roots import LEAVES
 
 Kind = Literal["input", "parameter", "output", "prepared", "constant", "arena"]
 
@@ -52,7 +49,7 @@ class Task:
 class Plan:
     """Tasks in order over storages; `home` names the storage from which a node is read."""
 
-    graph: FXGraph
+    fusion: Fusion
     storages: tuple[Storage, ...]
     home: dict[int, int]
     tasks: tuple[Task, ...]
@@ -208,21 +205,13 @@ class _Planner:
         template = group.template
         if template is not None and parameter in template_bases(self.graph, template):
             return False
-        nest = self.nest(group)
+        nest = self.fusion.nest(group)
         stores = [s for s in nest.stores if nest.operands[s.operand] == value]
         loads = [
             i for i in nest.instructions
             if i.operand >= 0 and nest.operands[i.operand] == parameter
         ]  # fmt: skip
         return all(i.op == "load" and i.view == stores[0].view for i in loads)
-
-    def nest(self, group: Group) -> Nest:
-        """Read a group with every node under its own name."""
-        return read_group(self.graph, group, Storages(self._in_memory, lambda node: (node,)))
-
-    def _in_memory(self, node: int) -> int | None:
-        stored = node in self.owner or self.graph.nodes[node].op in LEAVES
-        return node if stored else None
 
     def depends(self, number: int, other: int) -> bool:
         """Whether a group runs after another in any case."""
@@ -261,7 +250,7 @@ class _Planner:
             for k in order
         )
         outputs = tuple(self.outputs[node] for node in self.graph.outputs)
-        return Plan(self.graph, tuple(self.storages), self.home, tasks, outputs)
+        return Plan(self.fusion, tuple(self.storages), self.home, tasks, outputs)
 
     def _urgency(self, number: int) -> tuple[int, int]:
         written = [s for targets in self.targets.get(number, {}).values() for s in targets]
