@@ -1,9 +1,12 @@
 """Random graphs, run natively, against the reference of each operation."""
 
+import random
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 import teeny_core as tn
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +25,21 @@ def cases(draw: st.DrawFn) -> Case:
 @settings(max_examples=200, deadline=None)
 @given(cases())
 def test_native_programs_mean_what_the_graph_means(case: Case) -> None:
+    check(case)
+
+
+def test_graphs_compile_in_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEENY_CACHE_SIZE", "0")
+
+    def compile_some(number: int) -> None:
+        for repeat in range(4):
+            check(random_case(random.Random(10 * number + repeat).choice, 8))
+
+    with ThreadPoolExecutor(4) as executor:
+        list(executor.map(compile_some, range(4)))
+
+
+def check(case: Case) -> None:
     parameters = {name: tn.Tensor(value) for name, value in case.parameters.items()}
     found = tn.compile(case.graph, "cpu", parameters)(*case.inputs)
     outputs = found if isinstance(found, tuple) else (found,)

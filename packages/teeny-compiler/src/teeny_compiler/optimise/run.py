@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 
 from teeny_core import CompileError
 
@@ -90,9 +90,20 @@ def _optimised(graph: FXGraph, policy: Policy, *, compare: bool) -> Report:
         return Report(folded, problem=f"a rule went wrong: {error}")
 
 
-@cache
+class _Engines(threading.local):
+    """Engines by policy. An e-graph may be used, and dropped, only by the thread that made it."""
+
+    def __init__(self) -> None:
+        self.made: dict[Policy, Engine] = {}
+
+
+_engines = _Engines()
+
+
 def _engine(policy: Policy) -> Engine:
-    return Engine(policy.rules)
+    if policy not in _engines.made:
+        _engines.made[policy] = Engine(policy.rules)
+    return _engines.made[policy]
 
 
 def _search(graph: FXGraph, facts: Facts, policy: Policy, *, compare: bool) -> Report:
