@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from functools import cache
 from pathlib import Path
 
-from teeny_triton.target import Target
+from teeny_triton import Target
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

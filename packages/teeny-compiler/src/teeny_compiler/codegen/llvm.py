@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llvmlite import binding
-from teeny_core.errors import CompileError
-from teeny_triton.target import Target
+from teeny_core import CompileError
+from teeny_triton import Target
 
 _lock = threading.RLock()
 _ready = False

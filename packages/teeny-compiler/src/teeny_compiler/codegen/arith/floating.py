@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from teeny_triton.target import Target
+from teeny_triton import Target
 
 from teeny_compiler.codegen.builder import I1, Builder, Operand, constant
 from teeny_compiler.codegen.llvm import is_x86

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teeny_core import DType
-from teeny_triton.target import Target
+from teeny_triton import Target
 
 from teeny_compiler.codegen.builder import Builder, Operand, constant
 from teeny_compiler.codegen.llvm import is_x86

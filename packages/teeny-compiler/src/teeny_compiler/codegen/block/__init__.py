@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from teeny_core.errors import CompileError
-from teeny_triton.builder import Builder
+from teeny_core import CompileError
+from teeny_triton import Builder, Target
 from teeny_triton.ir import Block, Function, Op, walk
 from teeny_triton.passes import simplify
-from teeny_triton.target import Target
 
 from teeny_compiler.codegen.block.facts import Facts
 from teeny_compiler.codegen.block.program import Program, UnsupportedError

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import teeny_triton.language as tl
 from teeny_core import DType
+from teeny_triton import Target
 from teeny_triton.ir import Op, Value
-from teeny_triton.target import Target
 
 from teeny_compiler.codegen.block.evaluate import Buffer, Place, Window, plus
 from teeny_compiler.codegen.block.nests import Nest

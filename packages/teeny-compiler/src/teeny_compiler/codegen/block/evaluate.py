@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import teeny_triton.language as tl
-from teeny_core import DType, bool_
-from teeny_core.errors import CompileError
-from teeny_triton.builder import Builder
+from teeny_core import CompileError, DType, bool_
+from teeny_triton import Builder
 from teeny_triton.ir import Op, Type, Value
 
 from teeny_compiler.codegen.block.facts import ELEMENTWISE, Facts, unit_axes

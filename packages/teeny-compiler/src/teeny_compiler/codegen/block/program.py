@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import teeny_triton.language as tl
 from teeny_core import DType, i32, i64
-from teeny_triton.builder import Builder
+from teeny_triton import Builder, Target
 from teeny_triton.ir import Block, Op, Value
-from teeny_triton.target import Target
 
 from teeny_compiler.codegen.block.dot import Product
 from teeny_compiler.codegen.block.evaluate import Buffer, Evaluator, Window

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from teeny_triton import Target
 from teeny_triton.ir import Function
-from teeny_triton.target import Target
 
 from teeny_compiler.codegen.block import block
 from teeny_compiler.codegen.cpu import kernel as _kernel

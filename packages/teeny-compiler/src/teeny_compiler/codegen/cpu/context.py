@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from teeny_triton.target import Target
+from teeny_triton import Target
 
 from teeny_compiler.codegen.builder import Builder, Operand
 from teeny_compiler.codegen.cpu.layout import Piece, pieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from teeny_core.errors import CompileError
+from teeny_core import CompileError
 from teeny_triton.ir import Block, Op, Value
 
 from teeny_compiler.codegen.builder import Operand

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from teeny_core import DType, i64
+from teeny_triton import Target
 from teeny_triton.ir import Function, Op, Parameter, Pointer, Type, walk
-from teeny_triton.target import Target
 
 from teeny_compiler.codegen.builder import I64, Builder, LType, Operand, Phi, constant
 from teeny_compiler.codegen.cpu import control, debug, elementwise, linear, memory, reduce, shape

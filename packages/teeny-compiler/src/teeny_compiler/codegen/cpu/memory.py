@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from teeny_core.errors import CompileError
+from teeny_core import CompileError
 from teeny_triton.ir import Op, Pointer, Type
 
 from teeny_compiler.codegen.builder import (

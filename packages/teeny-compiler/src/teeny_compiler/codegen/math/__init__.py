@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from teeny_triton.target import Target
+from teeny_triton import Target
 
 from teeny_compiler.codegen.builder import Builder, Operand
 from teeny_compiler.codegen.math.error_function import erf

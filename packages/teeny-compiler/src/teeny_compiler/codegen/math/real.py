@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from teeny_triton.target import Target
+from teeny_triton import Target
 
 from teeny_compiler.codegen.arith import floating
 from teeny_compiler.codegen.builder import I32, Builder, LType, Operand, constant
