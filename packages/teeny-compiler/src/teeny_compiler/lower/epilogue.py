@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from teeny_core import Dim, DType, Expr, i64
 from teeny_triton import language as tl
@@ -45,10 +46,16 @@ def make_epilogue(nest: Nest, axes: Sequence[int], main: int, shape: Sequence[Di
         apply,
         tuple(_operand(nest, i) for i in extra),
         nest.dtypes[main],
-        hashlib.sha256(f"{nest} {tuple(axes)} {main}".encode()).hexdigest()[:16],
+        _key(nest, axes, main),
         tuple(ScalarArg(dim, i64) for dim in passed),
         frozenset(extra.index(store.operand) for store in others),
     )
+
+
+def _key(nest: Nest, axes: Sequence[int], main: int) -> str:
+    """Name what an epilogue does, whatever it does it to."""
+    anonymous = replace(nest, operands=tuple(range(len(nest.operands))))
+    return hashlib.sha256(f"{anonymous} {tuple(axes)} {main}".encode()).hexdigest()[:16]
 
 
 class _TileEvaluator(Evaluator):

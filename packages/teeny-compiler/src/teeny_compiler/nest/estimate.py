@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 
-from teeny_core import Dim, substitute, symbols_of
+from teeny_core import Dim, Shape, numel, substitute, symbols_of
 
 SYMBOL = 32
 """What a symbolic size is taken for when a decision needs a number."""
@@ -21,6 +20,7 @@ def estimate(dim: Dim) -> int:
     return value
 
 
-def estimate_at(dim: Dim, sizes: Mapping[str, int]) -> int:
-    """Return the value of a dimension at given sizes, and at `SYMBOL` for others."""
-    return estimate(substitute(dim, sizes))
+@lru_cache(maxsize=8192)
+def size(shape: Shape) -> Dim:
+    """Return the number of elements of a shape."""
+    return numel(shape)

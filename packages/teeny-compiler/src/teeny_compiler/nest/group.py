@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from teeny_core import Shape
 
@@ -30,13 +31,13 @@ class Group:
     template: int | None = None
     copy: bool = False
 
-    @property
+    @cached_property
     def members(self) -> frozenset[int]:
         """All nodes whose values exist only inside of the group, or come from it."""
         template = () if self.template is None else (self.template,)
         return frozenset((*self.roots, *template))
 
-    @property
+    @cached_property
     def kept(self) -> Shape:
         """The domain without the reduced axes."""
         return tuple(n for axis, n in enumerate(self.domain) if axis not in self.reduced)

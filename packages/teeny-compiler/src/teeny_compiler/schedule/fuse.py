@@ -14,14 +14,16 @@ is not fused. Groups form a graph without cycles throughout.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from teeny_core import CompileError, Shape, numel
+from teeny_core import CompileError, Shape
 from teeny_core import shape as shapes
 
 from teeny_compiler.fxgraph import FXGraph
-from teeny_compiler.nest.estimate import estimate
+from teeny_compiler.nest.estimate import estimate, size
 from teeny_compiler.nest.group import Group
 from teeny_compiler.nest.moves import template_bases
 from teeny_compiler.nest.nest import REDUCTIONS, Nest
@@ -90,27 +92,34 @@ class _Fuser:
         self.groups: dict[int, Group] = {}
         self.owner: dict[int, int] = {}
         self.nests: dict[Group, Nest] = {}
-        self._reads: dict[int, frozenset[int]] = {}
+        self.reads: dict[int, frozenset[int]] = {}
+        self.read_by: dict[int, set[int]] = defaultdict(set)
         for number in sorted(roots.nodes):
-            self.groups[number] = _single(graph, number)
-            self.owner[number] = number
+            self.put(number, _single(graph, number))
 
     # --- the graph of groups -----------------------------------------------------------------
 
-    def reads(self, number: int) -> frozenset[int]:
-        """Return the roots and leaves outside of a group that it reads."""
-        if number not in self._reads:
-            self._reads[number] = group_reads(self.graph, self.roots, self.groups[number])
-        return self._reads[number]
+    def put(self, number: int, group: Group | None) -> None:
+        """Make a group the one of a number, or drop the number."""
+        for node in self.reads.pop(number, frozenset()):
+            self.read_by[node].discard(number)
+        if group is None:
+            del self.groups[number]
+            return
+        self.groups[number] = group
+        self.owner.update(dict.fromkeys(group.members, number))
+        self.reads[number] = group_reads(self.graph, self.roots, group)
+        for node in self.reads[number]:
+            self.read_by[node].add(number)
 
     def producers(self, number: int) -> Iterator[int]:
         """Yield the groups that a group reads from, the latest first, each once."""
-        owners = {self.owner[i] for i in self.reads(number) if i in self.owner}
+        owners = {self.owner[i] for i in self.reads[number] if i in self.owner}
         yield from sorted(owners - {number}, reverse=True)
 
-    def readers(self, nodes: frozenset[int], but: int) -> list[int]:
+    def readers(self, nodes: Iterable[int], but: int) -> list[int]:
         """Return the groups, other than `but`, that read any of some nodes."""
-        return [g for g in self.groups if g != but and self.reads(g) & nodes]
+        return sorted(set().union(*(self.read_by[node] for node in nodes)) - {but})
 
     def reaches(self, first: int, last: int, directly: bool = True) -> bool:
         """Whether `last` depends on `first`; `directly`: reading from it counts, too."""
@@ -135,7 +144,7 @@ class _Fuser:
             group = self.groups.get(number)
             if group is None or group.template is None or group.template in self.roots.forced:
                 continue
-            readers = self.readers(frozenset({group.template}), number)
+            readers = self.readers((group.template,), number)
             if len(readers) == 1:
                 self.take_epilogue(number, readers[0])
 
@@ -145,7 +154,7 @@ class _Fuser:
             group = self.groups.get(number)
             if group is None or group.template is None or not group.roots:
                 continue
-            for reader in self.readers(frozenset(group.roots), number):
+            for reader in self.readers(group.roots, number):
                 self.take_epilogue(number, reader)
 
     def take_epilogue(self, number: int, reader: int) -> bool:
@@ -153,7 +162,7 @@ class _Fuser:
         group, other = self.groups[number], self.groups[reader]
         if other.reduced or other.template is not None:
             return False
-        if not shapes.equal(numel(group.domain), numel(other.domain)):
+        if not shapes.equal(size(group.domain), size(other.domain)):
             return False
         return self.merge(number, reader, replace(group, roots=(*group.roots, *other.roots)))
 
@@ -171,20 +180,21 @@ class _Fuser:
 
     def siblings(self) -> None:
         """Merge groups over one index space that read the same memory."""
-        for source in sorted(set().union(*map(self.reads, self.groups))):
-            readers = [g for g in sorted(self.groups) if source in self.reads(g)]
-            for place, number in enumerate(readers):
-                for other in readers[:place]:
-                    if number in self.groups and other in self.groups:
-                        self.merge_siblings(other, number, source)
+        for source in sorted(self.read_by):
+            extent = size(self.graph.nodes[source].shape)
+            readers = [
+                number
+                for number in sorted(self.read_by[source])
+                if self.groups[number].template is None
+                and shapes.equal(extent, size(self.groups[number].domain))
+            ]
+            for first, second in itertools.combinations(readers, 2):
+                if first in self.groups and second in self.groups:
+                    self.merge_siblings(first, second)
 
-    def merge_siblings(self, first: int, second: int, source: int) -> bool:
-        """Try to merge two groups that read `source` over one index space."""
-        a, b = self.groups[first], self.groups[second]
-        if a.template is not None or b.template is not None or bool(a.reduced) != bool(b.reduced):
-            return False
-        size = numel(self.graph.nodes[source].shape)
-        if not shapes.equal(size, numel(a.domain)) or not shapes.equal(size, numel(b.domain)):
+    def merge_siblings(self, first: int, second: int) -> bool:
+        """Try to merge two groups over one index space, none of which reads from the other."""
+        if bool(self.groups[first].reduced) != bool(self.groups[second].reduced):
             return False
         if self.reaches(first, second) or self.reaches(second, first):
             return False
@@ -199,14 +209,14 @@ class _Fuser:
             return None
         wide, narrow = (a, b) if (a.reduced or not b.reduced) else (b, a)
         roots = (*a.roots, *b.roots)
-        if shapes.equal(numel(wide.domain), numel(narrow.domain)):
+        if shapes.equal(size(wide.domain), size(narrow.domain)):
             if narrow.reduced and len(narrow.domain) != len(wide.domain):
                 return None
             domain = wide.domain
             if not wide.reduced and len(narrow.domain) > len(domain):
                 domain = narrow.domain
             return replace(wide, roots=roots, domain=domain, rows=wide.rows | narrow.rows)
-        by_rows = shapes.equal(numel(wide.kept), numel(narrow.domain))
+        by_rows = shapes.equal(size(wide.kept), size(narrow.domain))
         if wide.reduced and not narrow.reduced and by_rows:
             return replace(wide, roots=roots, rows=wide.rows | set(narrow.roots))
         return None
@@ -223,12 +233,8 @@ class _Fuser:
         if not self.possible(merged):
             return False
         keep, drop = (first, second) if merged.template is not None else (second, first)
-        self.groups[keep] = merged
-        del self.groups[drop]
-        for member in merged.members:
-            self.owner[member] = keep
-        for number in (first, second):
-            self._reads.pop(number, None)
+        self.put(drop, None)
+        self.put(keep, merged)
         return True
 
     def is_fixed(self, number: int) -> bool:
@@ -237,8 +243,11 @@ class _Fuser:
 
     def stored(self, group: Group, numbers: set[int]) -> frozenset[int]:
         """Return the members of a group that others read, or that must be in memory."""
-        outside = frozenset().union(*(self.reads(g) for g in self.groups if g not in numbers))
-        return group.members & (outside | self.roots.forced)
+        return frozenset(
+            member
+            for member in group.members
+            if member in self.roots.forced or not self.read_by[member] <= numbers
+        )
 
     def possible(self, group: Group) -> bool:
         """Whether a group is one pass over its domain, small enough, and parallel enough."""
@@ -256,8 +265,8 @@ class _Fuser:
     def loses_parallelism(self, group: Group) -> bool:
         """Whether large elementwise results would be computed by a few programs only."""
         large = any(root not in group.rows for root in group.stored)
-        few = estimate(numel(group.kept)) < FEW_ROWS
-        return bool(group.reduced) and large and few and estimate(numel(group.domain)) > MUCH_WORK
+        few = estimate(size(group.kept)) < FEW_ROWS
+        return bool(group.reduced) and large and few and estimate(size(group.domain)) > MUCH_WORK
 
     def nest(self, group: Group) -> Nest:
         """Read a group with every node under its own name."""
