@@ -7,7 +7,6 @@ compiled once.
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,7 +114,8 @@ def launch(
             arguments[name] = tuple(ScalarArg(number, i64) for number in several)
     if hook is not None:
         signature["extra"], known["EPILOGUE"] = hook.kinds, hook.apply
-    function = _specialised(kernel, signature, known, hook.key if hook else "")
+    outputs = [name for name, b in buffers.items() if b.argument.kind == "output"]
+    function = _specialised(kernel, signature, known, hook.key if hook else "", outputs)
     names = [name for name in kernel.signature.parameters if name in arguments]
     ordered = tuple(argument for name in names for argument in arguments[name])
     ordered += hook.arguments if hook else ()
@@ -127,26 +127,27 @@ _MOST_FUNCTIONS = 1024
 
 
 def _specialised(
-    kernel: Kernel, signature: Mapping[str, Any], known: Mapping[str, Any], key: str
+    kernel: Kernel,
+    signature: Mapping[str, Any],
+    known: Mapping[str, Any],
+    key: str,
+    outputs: Sequence[str],
 ) -> Function:
     plain = {name: value for name, value in known.items() if name != "EPILOGUE"}
     types = {name: str(kind) for name, kind in signature.items()}
-    text = repr((kernel.__module__, kernel.__qualname__, sorted(types.items()),
-                 sorted(plain.items()), key))  # fmt: skip
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    if digest not in _functions:
-        facts = _facts(signature)
-        name = f"{kernel.__name__}_{digest}"
-        _functions[digest] = specialise(kernel, signature, known, facts, name=name)
+    names = (kernel.__module__, kernel.__qualname__)
+    use = repr((names, sorted(types.items()), sorted(plain.items()), key, outputs))
+    if use not in _functions:
+        facts = _facts(signature, outputs)
+        _functions[use] = specialise(kernel, signature, known, facts)
         while len(_functions) > _MOST_FUNCTIONS:
             _functions.popitem(last=False)
-    _functions.move_to_end(digest)
-    return _functions[digest]
+    _functions.move_to_end(use)
+    return _functions[use]
 
 
-def _facts(signature: Mapping[str, Any]) -> dict[str, Facts]:
-    """The output may be one of an epilogue's operands, in place."""
+def _facts(signature: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Facts]:
+    """Say that outputs may lie where an operand of the epilogue does, which is then overwritten."""
     extra = signature.get("extra", ())
     names = [f"extra_{i}" for i, kind in enumerate(extra) if isinstance(kind, Pointer)]
-    names += [name for name in ("c", "y") if name in signature and names]
-    return dict.fromkeys(names, Facts(noalias=False))
+    return dict.fromkeys((*names, *outputs), Facts(noalias=False)) if names else {}
