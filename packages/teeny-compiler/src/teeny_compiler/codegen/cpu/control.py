@@ -21,7 +21,7 @@ from teeny_compiler.codegen.cpu import linear
 from teeny_compiler.codegen.cpu.context import Context
 from teeny_compiler.codegen.cpu.emitter import EmitOp, Emitter
 from teeny_compiler.codegen.cpu.linear import Linear
-from teeny_compiler.codegen.cpu.memory import root_of
+from teeny_compiler.codegen.cpu.place import root_of
 from teeny_compiler.codegen.cpu.types import Element, memory_scalar, register_scalar
 from teeny_compiler.codegen.cpu.values import Index, Registers, Tile, Uniform, index_of
 

@@ -21,7 +21,8 @@ from teeny_compiler.codegen.cpu.context import Context
 from teeny_compiler.codegen.cpu.elementwise import convert, mapped, rounded, wide
 from teeny_compiler.codegen.cpu.emitter import EmitOp, Emitter
 from teeny_compiler.codegen.cpu.layout import Indices, ceil_power, locate, pieces
-from teeny_compiler.codegen.cpu.memory import Loaded, permuted
+from teeny_compiler.codegen.cpu.load import Loaded
+from teeny_compiler.codegen.cpu.place import permuted
 from teeny_compiler.codegen.cpu.types import Element, is_narrow, register_scalar
 from teeny_compiler.codegen.cpu.values import Computed, Index, Registers, Tile, Uniform
 

@@ -11,7 +11,7 @@ from teeny_triton.ir import Op
 from teeny_compiler.codegen.cpu.emitter import EmitOp, Emitter
 from teeny_compiler.codegen.cpu.layout import Indices
 from teeny_compiler.codegen.cpu.linear import Linear, thin
-from teeny_compiler.codegen.cpu.memory import permuted
+from teeny_compiler.codegen.cpu.place import permuted
 from teeny_compiler.codegen.cpu.values import Index, Tile, Uniform, view
 
 
