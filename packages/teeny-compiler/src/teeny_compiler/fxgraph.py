@@ -241,21 +241,22 @@ class FxBuilder:
         )
 
 
-Change: TypeAlias = Callable[[FxBuilder, FxNode, list[int]], int | None]
-"""From a node and its new operands to the node that takes its place; None: the same op."""
+Change: TypeAlias = Callable[[FxBuilder, int, Sequence[int]], int | None]
+"""From the number of a node, and the new numbers of all before it, to that of the node in its
+place; None: the same op on the new operands."""
 
 
 def rewritten(graph: FXGraph, change: Change) -> FXGraph:
     """Return a graph with nodes replaced one by one, operands first."""
     builder = FxBuilder(graph.name)
     new: list[int] = []
-    for node in graph.nodes:
-        inputs = [new[i] for i in node.inputs]
+    for number, node in enumerate(graph.nodes):
         if node.op == "input":
             new.append(builder.leaf(node.attrs["name"], node.type))
             continue
-        found = change(builder, node, inputs)
+        found = change(builder, number, new)
         if found is None:
+            inputs = [new[i] for i in node.inputs]
             found = builder.add(node.op, inputs, node.attrs, node.scope)
         new.append(found)
     return builder.finish(

@@ -30,7 +30,11 @@ Place: TypeAlias = StorageArg | TempArg
 
 @dataclass(frozen=True)
 class Call:
-    """One launch; the pointer parameters that the function writes are written, others read."""
+    """One launch; the pointer parameters that the function writes are written, others read.
+
+    It happens `once`, before the first run, when it reads fixed values only; the task's own memory
+    that it writes is then kept from run to run.
+    """
 
     label: str
     function: Function
@@ -38,6 +42,7 @@ class Call:
     arguments: tuple[Place | ScalarArg, ...]
     flops: Dim = 0
     bytes: Dim = 0
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,3 +51,14 @@ class Calls:
 
     calls: tuple[Call, ...]
     temps: tuple[tuple[Dim, DType], ...] = ()
+
+    @property
+    def kept(self) -> frozenset[int]:
+        """The numbers of the temps that calls before the first run write."""
+        return frozenset(
+            argument.temp
+            for call in self.calls
+            if call.once
+            for argument in call.arguments
+            if isinstance(argument, TempArg)
+        )

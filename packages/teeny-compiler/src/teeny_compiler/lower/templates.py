@@ -7,14 +7,23 @@ the epilogue becomes a kernel of its own. What no library serves is computed by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from teeny_core import CompileError, Dim, DType, Node, numel
-from teeny_triton.launch import BufferArg, Epilogue, Operand, Plan, Request, ScalarArg, Template
+from teeny_core import CompileError, Dim, DType, Node, TensorType, numel, symbols_of
+from teeny_triton.launch import (
+    BufferArg,
+    Epilogue,
+    Launch,
+    Operand,
+    Plan,
+    Request,
+    ScalarArg,
+    Template,
+)
 from teeny_triton.target import Target
 
 from teeny_compiler.fxgraph import FXGraph
@@ -65,11 +74,27 @@ def installed_templates() -> tuple[Template, ...]:
 
 def serves(node: Node, target: Target, templates: Sequence[Template] | None = None) -> bool:
     """Say whether a library computes an op on row-major operands by a kernel of its own."""
-    operands = (*node.inputs, node)
-    inputs = tuple(Operand(x.shape, row_major(x.shape), x.dtype) for x in operands)
-    request = Request(node.op, dict(node.attrs), inputs[:-1], inputs[-1])
+    types = tuple(x.type for x in (*node.inputs, node))
     known = installed_templates() if templates is None else templates
-    return any(node.op in t.ops and t.plan(request, target) is not None for t in known)
+    return offers(known, target, node.op, node.attrs, types)
+
+
+def offers(
+    templates: Sequence[Template],
+    target: Target,
+    op: str,
+    attrs: Mapping[str, Any],
+    types: Sequence[TensorType],
+) -> bool:
+    """Say whether any of some templates computes an op on row-major operands.
+
+    `types` are those of the operands and, last, of the result.
+    """
+    if not any(op in template.ops for template in templates):
+        return False
+    *inputs, output = (Operand(x.shape, row_major(x.shape), x.dtype) for x in types)
+    request = Request(op, dict(attrs), tuple(inputs), output)
+    return any(op in t.ops and t.plan(request, target) is not None for t in templates)
 
 
 @dataclass(frozen=True)
@@ -80,6 +105,7 @@ class TemplateLowering:
     target: Target
     templates: Sequence[Template]
     kernels: NestKernels
+    fixed: Set[int] = frozenset()
 
     def lower(self, group: Group, storages: Storages, label: str) -> Calls:
         """Return the launches that compute a group.
@@ -204,7 +230,8 @@ class TemplateLowering:
                 operands.append(_operand(View.contiguous(shape), self.graph.nodes[operand].dtype))
                 places[BufferArg("input", i)] = copied[operand]
                 continue
-            operands.append(_operand(view, self.graph.nodes[operand].dtype))
+            described = _operand(view, self.graph.nodes[operand].dtype)
+            operands.append(replace(described, constant=base in self.fixed))
             places[BufferArg("input", i)] = StorageArg(home, view.offset)
         if node.op == "matmul":
             operands = [
@@ -218,7 +245,8 @@ class TemplateLowering:
         for template in templates:
             plan = template.plan(request, self.target) if node.op in template.ops else None
             if plan is not None:
-                return _resolve(plan, places, f"{label} by {template.name}")
+                once = _launches_once(plan, request)
+                return _resolve(plan, places, f"{label} by {template.name}", once)
         return None
 
 
@@ -231,7 +259,33 @@ def _template(group: Group) -> int:
     return group.template
 
 
-def _resolve(plan: Plan, places: Mapping[BufferArg, Place], label: str) -> Calls:
+def _launches_once(plan: Plan, request: Request) -> frozenset[int]:
+    """Return the launches that only pack fixed operands into the template's own memory."""
+    fixed = {BufferArg("input", i) for i, x in enumerate(request.inputs) if x.constant}
+    found: set[int] = set()
+    for number, launch in enumerate(plan.launches):
+        numbers = [a.value for a in launch.arguments if isinstance(a, ScalarArg)]
+        reads, writes = _touched(launch)
+        packs = bool(reads) and reads <= fixed and all(a.kind == "temp" for a in writes)
+        if packs and not symbols_of((launch.grid, tuple(numbers))):
+            found.add(number)
+            fixed |= writes
+    others = [_touched(x)[1] for k, x in enumerate(plan.launches) if k not in found]
+    mixed = frozenset().union(*others)
+    return frozenset(k for k in found if not _touched(plan.launches[k])[1] & mixed)
+
+
+def _touched(launch: Launch) -> tuple[set[BufferArg], set[BufferArg]]:
+    """Return what a launch reads and what it writes."""
+    reads: set[BufferArg] = set()
+    writes: set[BufferArg] = set()
+    for parameter, argument in zip(launch.function.parameters, launch.arguments, strict=True):
+        if isinstance(argument, BufferArg):
+            (writes if parameter.written else reads).add(argument)
+    return reads, writes
+
+
+def _resolve(plan: Plan, places: Mapping[BufferArg, Place], label: str, once: Set[int]) -> Calls:
     """Put storages in the place of the operands that a plan names."""
 
     def place(argument: BufferArg | ScalarArg) -> Place | ScalarArg:
@@ -247,8 +301,9 @@ def _resolve(plan: Plan, places: Mapping[BufferArg, Place], label: str) -> Calls
             tuple(map(place, launch.arguments)),
             launch.flops,
             launch.bytes,
+            number in once,
         )
-        for launch in plan.launches
+        for number, launch in enumerate(plan.launches)
     )
     return Calls(calls, tuple((temp.size, temp.dtype) for temp in plan.temps))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from teeny_core import ops
 
@@ -10,12 +12,16 @@ from teeny_compiler.fxgraph import FxBuilder, FXGraph, FxNode, rewritten
 
 def fold_constants(graph: FXGraph) -> FXGraph:
     """Replace elementwise ops on scalar constants by their value."""
-    return rewritten(graph, _folded)
+
+    def change(builder: FxBuilder, number: int, new: Sequence[int]) -> int | None:
+        node = graph.nodes[number]
+        return _folded(builder, node, [builder.nodes[new[i]] for i in node.inputs])
+
+    return rewritten(graph, change)
 
 
-def _folded(builder: FxBuilder, node: FxNode, inputs: list[int]) -> int | None:
+def _folded(builder: FxBuilder, node: FxNode, operands: Sequence[FxNode]) -> int | None:
     elementwise = "elementwise" in ops.get(node.op).traits
-    operands = [builder.nodes[i] for i in inputs]
     if not elementwise or not operands or any(x.op != "constant" for x in operands):
         return None
     values = [np.asarray(x.attrs["value"]).astype(x.dtype.numpy) for x in operands]

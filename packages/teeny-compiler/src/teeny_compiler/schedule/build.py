@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from teeny_triton.launch import ScalarArg, Template
 from teeny_triton.target import Target
@@ -10,12 +11,12 @@ from teeny_triton.target import Target
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.lower.call import Call, Calls, Place, StorageArg
 from teeny_compiler.lower.kernels import NestKernels
-from teeny_compiler.lower.templates import TemplateLowering, installed_templates
+from teeny_compiler.lower.templates import TemplateLowering, installed_templates, offers
 from teeny_compiler.nest.read import placed, read_group
 from teeny_compiler.schedule.fixed import fixed_values
 from teeny_compiler.schedule.fuse import describe, fuse
 from teeny_compiler.schedule.memory import Arena, Lifetime, pack
-from teeny_compiler.schedule.plan import EXTERNAL, Buffer, BufferRef, Schedule, Step
+from teeny_compiler.schedule.plan import EXTERNAL, Buffer, BufferKind, BufferRef, Schedule, Step
 from teeny_compiler.schedule.prepare import prepare
 from teeny_compiler.schedule.tasks import Plan, Task, plan_tasks
 
@@ -41,11 +42,12 @@ def make_schedule(
     Raises:
         CompileError: when the graph holds an op that nothing computes.
     """
-    ready = prepare(graph)
-    plan = plan_tasks(fuse(ready, fixed_values(ready, frozen=frozen)))
     known = installed_templates() if templates is None else templates
+    ready = prepare(graph, partial(offers, known, target))
+    fixed = fixed_values(ready, frozen=frozen)
+    plan = plan_tasks(fuse(ready, fixed))
     kernels = NestKernels(target)
-    lowering = TemplateLowering(ready, target, known, kernels)
+    lowering = TemplateLowering(ready, target, known, kernels, fixed)
     lowered = [_lower(plan, task, kernels, lowering) for task in plan.tasks]
     return _Assembly(plan, lowered).schedule()
 
@@ -74,10 +76,12 @@ class _Assembly:
         self.calls: list[tuple[Call, tuple[int | None, ...]]] = []
         self.once: list[bool] = []
         for number, calls in enumerate(lowered):
-            self.once += [plan.tasks[number].once] * len(calls.calls)
+            whole = plan.tasks[number].once
+            self.once += [whole or call.once for call in calls.calls]
             first = len(self.buffers)
             for k, (size, dtype) in enumerate(calls.temps):
-                self.buffers.append(Buffer(f"t{number}_{k}", "arena", (size,), dtype))
+                kind: BufferKind = "prepared" if k in calls.kept and not whole else "arena"
+                self.buffers.append(Buffer(f"t{number}_{k}", kind, (size,), dtype))
             for call in calls.calls:
                 self.calls.append((call, tuple(_buffer(a, first) for a in call.arguments)))
 

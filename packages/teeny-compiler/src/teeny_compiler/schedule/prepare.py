@@ -8,18 +8,19 @@ of each row, say)
   zero that a sum with 0 has.
 
 A large reduction to few values is made in two steps: over parts, which run in parallel, then over
-their results.
+their results. Ops that a library computes by one kernel become a compound (see `compound`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from teeny_core import DType, TensorType, ceildiv, equal, numel, ops
 
 from teeny_compiler.fxgraph import FxBuilder, FXGraph, FxNode, rewritten
 from teeny_compiler.nest.estimate import estimate
+from teeny_compiler.schedule.compound import Serves, with_compounds
 
 NEUTRAL = {"sum": 0, "prod": 1}
 FEW_RESULTS = 4
@@ -27,14 +28,23 @@ MANY_ELEMENTS = 1 << 17
 PARTS = 32
 
 
-def prepare(graph: FXGraph) -> FXGraph:
-    """Rewrite what has a better form for the scheduler."""
-    return rewritten(graph, _change)
+def prepare(graph: FXGraph, serves: Serves = lambda op, attrs, types: False) -> FXGraph:
+    """Rewrite what has a better form for the scheduler.
 
+    Args:
+        graph: what to rewrite.
+        serves: whether a library computes an op with some attributes, from the types of its
+            operands and, last, of its result.
+    """
 
-def _change(builder: FxBuilder, node: FxNode, inputs: list[int]) -> int | None:
-    make = _CHANGES.get(node.op)
-    return None if make is None else make(builder, node, inputs)
+    compounded = with_compounds(graph, serves)
+
+    def change(builder: FxBuilder, number: int, new: Sequence[int]) -> int | None:
+        node = compounded.nodes[number]
+        make = _CHANGES.get(node.op)
+        return None if make is None else make(builder, node, [new[i] for i in node.inputs])
+
+    return rewritten(compounded, change)
 
 
 # --- reductions ---------------------------------------------------------------------------------
