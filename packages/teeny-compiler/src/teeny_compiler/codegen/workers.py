@@ -86,6 +86,7 @@ class _Worker:
             start_new_session=True,  # an interrupt from the terminal is the caller's to handle
         )
         self._ready: bool | None = None
+        self._stopped = False
         fields = {**asdict(target), "features": sorted(target.features)}
         self._send(json.dumps(fields))
 
@@ -101,10 +102,10 @@ class _Worker:
         return _read(self._process.stdout)
 
     def is_ready(self) -> bool:
-        """Wait for the process to start; whether it did."""
+        """Wait for the process to start; whether it did and has not been stopped meanwhile."""
         if self._ready is None:
             self._ready = self._receive() is not None
-        return self._ready
+        return self._ready and not self._stopped
 
     def compile(self, name: str, text: str) -> bytes:
         """Return the object code of a module.
@@ -126,7 +127,7 @@ class _Worker:
 
     def stop(self) -> None:
         """End the process."""
-        self._ready = False
+        self._stopped = True
         self._process.kill()
         self._process.wait()
 
