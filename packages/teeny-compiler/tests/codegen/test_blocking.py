@@ -392,3 +392,24 @@ def test_small_functions_stay(host):
         lane = tl.arange(0, 64)
         tl.store(x + lane, tl.load(x + lane) * 2.0)
     assert block(f.function, host, 16) is f.function
+
+
+@pytest.mark.parametrize("width", [64, 2048])
+def test_shared_expressions_stay_linear(load, host, width):
+    """Ten rounds of Philox share their words: code grows with rounds, not with paths."""
+    parameters = [("x", Ptr[f32]), ("o", Ptr[f32]), ("s", Ptr[f32]), ("n", i32)]
+    with build_function("dropout", parameters) as f:
+        x, o, s, n = f.arguments
+        at = tl.program_id(0) * width + tl.arange(0, width)
+        keep = tl.rand(7, at) > 0.25
+        y = tl.where(keep, tl.load(x + at, at < n) * 2.0, 0.0)
+        tl.store(o + at, y, at < n)
+        tl.store(s + tl.program_id(0), tl.sum(tl.where(at < n, y, 0.0), 0))
+    x = random(4000)
+    grid = (-(-4000 // width),)
+    found = [x, zeros(4000), zeros(grid[0]), 4000]
+    wanted = [x, zeros(4000), zeros(grid[0]), 4000]
+    load(f.function, host)(grid, found)
+    interpret(f.function, grid, wanted)
+    np.testing.assert_array_equal(found[1], wanted[1])
+    np.testing.assert_allclose(found[2], wanted[2], rtol=1e-4, atol=1e-4)

@@ -132,6 +132,16 @@ class Facts:
 
         None where it is not one compile-time number.
         """
+        key = (value, axis)
+        if key not in self._steps:
+            self._steps[key] = self._step(value, axis)
+        return self._steps[key]
+
+    @cached_property
+    def _steps(self) -> dict[tuple[Value, int], int | None]:
+        return {}
+
+    def _step(self, value: Value, axis: int) -> int | None:
         op = self.definition.get(value)
         if op is None or not self.is_lazy(value):
             return None
@@ -207,6 +217,16 @@ class Facts:
 
     def same(self, a: Value, b: Value) -> bool:
         """Whether two values are computed in the same way from the same operands."""
+        known = self._same.get((a, b))
+        if known is None:
+            known = self._same[a, b] = self._is_same(a, b)
+        return known
+
+    @cached_property
+    def _same(self) -> dict[tuple[Value, Value], bool]:
+        return {}
+
+    def _is_same(self, a: Value, b: Value) -> bool:
         if a is b:
             return True
         first, second = self.definition.get(a), self.definition.get(b)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import teeny_triton.language as tl
 from teeny_core import DType
@@ -79,39 +80,50 @@ def value_without(facts: Facts, value: Value, comparison: Value) -> float | str 
     Numbers that are the same in all lanes are taken to be finite: what a reduction that starts
     from infinity or NaN gives is decided by the lanes where the comparison holds.
     """
-    op = facts.definition.get(value)
-    if not value.type.shape:
-        return _scalar(op)
-    if op is None or not facts.is_lazy(value):
-        return UNKNOWN if op is not None and op.opcode == "reduce" else None
-    if op.opcode == "load":
-        return _loaded(facts, op, comparison)
-    if op.opcode == "where":
-        if holds_only_with(facts, op.operands[0], comparison):
-            return value_without(facts, op.operands[2], comparison)
-        return None
-    if op.opcode in ("splat", "expand_dims", "broadcast", "cast"):
-        return value_without(facts, op.operands[0], comparison)
-    known = [value_without(facts, operand, comparison) for operand in op.operands]
-    if any(number is None for number in known) or op.opcode not in _RULES:
-        return None
-    return _RULES[op.opcode](*known)
+    return _Beyond(facts, comparison).value(value)
 
 
-def _scalar(op: Op | None) -> float | str:
-    if op is not None and op.opcode == "const":
-        return float(op.attrs["value"])
-    if op is not None and op.opcode == "splat":
-        return UNKNOWN
-    return UNKNOWN
+Number: TypeAlias = float | str | None
 
 
-def _loaded(facts: Facts, op: Op, comparison: Value) -> float | str | None:
-    if len(op.operands) < 2 or not holds_only_with(facts, op.operands[1], comparison):
-        return None
-    if len(op.operands) < 3:
-        return 0.0
-    return value_without(facts, op.operands[2], comparison)
+class _Beyond:
+    """What values are where a comparison fails; each is found once."""
+
+    def __init__(self, facts: Facts, comparison: Value) -> None:
+        self.facts, self.comparison = facts, comparison
+        self.known: dict[Value, Number] = {}
+
+    def value(self, value: Value) -> Number:
+        if value not in self.known:
+            self.known[value] = self._value(value)
+        return self.known[value]
+
+    def _value(self, value: Value) -> Number:
+        op = self.facts.definition.get(value)
+        if not value.type.shape:
+            known = op is not None and op.opcode == "const"
+            return float(op.attrs["value"]) if known and op is not None else UNKNOWN
+        if op is None or not self.facts.is_lazy(value):
+            return UNKNOWN if op is not None and op.opcode == "reduce" else None
+        if op.opcode == "load":
+            return self._loaded(op)
+        if op.opcode == "where":
+            fails = holds_only_with(self.facts, op.operands[0], self.comparison)
+            return self.value(op.operands[2]) if fails else None
+        if op.opcode in ("splat", "expand_dims", "broadcast", "cast"):
+            return self.value(op.operands[0])
+        if op.opcode not in _RULES:
+            return None
+        numbers = [self.value(operand) for operand in op.operands]
+        return None if None in numbers else _RULES[op.opcode](*numbers)
+
+    def _loaded(self, op: Op) -> Number:
+        fails = len(op.operands) > 1 and holds_only_with(
+            self.facts, op.operands[1], self.comparison
+        )
+        if not fails:
+            return None
+        return self.value(op.operands[2]) if len(op.operands) > 2 else 0.0
 
 
 def _is_number(x: float | str) -> bool:

@@ -192,9 +192,15 @@ def _end(facts: Facts, op: Op) -> int:
 
 def roots_of(facts: Facts, value: Value) -> Iterator[Op]:
     """Yield the ops that use a value other than to compute lazy values."""
-    for op in facts.users.get(value, []):
-        if any(result.type.shape and facts.is_lazy(result) for result in op.results):
-            for result in op.results:
-                yield from roots_of(facts, result)
-        else:
-            yield op
+    seen: set[Op] = set()
+    todo = [value]
+    while todo:
+        for op in facts.users.get(todo.pop(), []):
+            if op in seen:
+                continue
+            seen.add(op)
+            lazy = [r for r in op.results if r.type.shape and facts.is_lazy(r)]
+            if lazy:
+                todo.extend(op.results)
+            else:
+                yield op

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -90,8 +91,9 @@ class Predicate(Tile):
     def item(self, c: Context, flat: int) -> Operand:
         return self._scalar(c, self.form.at(flat))
 
-    def uniform(self, c: Context) -> Operand | None:
-        return self.item(c, 0) if self.form.is_uniform else None
+    @property
+    def is_uniform(self) -> bool:
+        return self.form.is_uniform
 
     def moved(self, c: Context, shape: tuple[int, ...], index: Indices) -> Tile:
         return Predicate(shape, bool_, self.form.moved(shape, index), self.relation)
@@ -116,9 +118,9 @@ class Both(Tile):
             return FALSE
         return b if a == TRUE else a if b == TRUE else c.b.binary("and", a, b)
 
-    def uniform(self, c: Context) -> Operand | None:
-        a, b = self.a.uniform(c), self.b.uniform(c)
-        return None if a is None or b is None else self.item(c, 0)
+    @cached_property
+    def is_uniform(self) -> bool:
+        return self.a.is_uniform and self.b.is_uniform
 
     def moved(self, c: Context, shape: tuple[int, ...], index: Indices) -> Tile:
         return Both(shape, bool_, self.a.moved(c, shape, index), self.b.moved(c, shape, index))

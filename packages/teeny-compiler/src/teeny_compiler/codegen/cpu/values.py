@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from teeny_triton.ir import Pointer
@@ -53,9 +54,14 @@ class Tile(ABC):
         piece, lane = locate(self.shape, c.lanes)
         return self.vector(c, int(piece[flat])), int(lane[flat])
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all elements are known to be one scalar."""
+        return not self.shape
+
     def uniform(self, c: Context) -> Operand | None:
-        """Return the scalar that all elements are, when that is known without code for each."""
-        return self.item(c, 0) if not self.shape else None
+        """Return the scalar that all elements are, when they are known to be one."""
+        return self.item(c, 0) if self.is_uniform else None
 
     def mask(self, c: Context, k: int) -> LaneMask:
         """Return piece `k` of a bool tile as a mask."""
@@ -96,8 +102,9 @@ class Uniform(Tile):
     def item(self, c: Context, flat: int) -> Operand:
         return self.value
 
-    def uniform(self, c: Context) -> Operand | None:
-        return self.value
+    @property
+    def is_uniform(self) -> bool:
+        return True
 
     def mask(self, c: Context, k: int) -> LaneMask:
         return LaneMask(c.pieces(self.shape)[k].width).also(self.value)
@@ -140,34 +147,27 @@ class Computed(Tile):
     as_items: bool = False
 
     def vector(self, c: Context, k: int) -> Operand:
-        def make() -> Operand:
-            same = self.uniform(c)
-            if same is not None:
-                return c.b.splat(same, c.pieces(self.shape)[k].width)
-            return self.compute(*(source.vector(c, k) for source in self.sources))
-
+        if self.is_uniform:
+            return c.b.splat(self.item(c, 0), c.pieces(self.shape)[k].width)
+        make = lambda: self.compute(*(x.vector(c, k) for x in self.sources))  # noqa: E731
         return c.remembered((self, k), make)
 
     def item(self, c: Context, flat: int) -> Operand:
-        same = self.uniform(c)
-        if same is not None:
-            return same
-        if self.as_items:
-            return self.compute(*(source.item(c, flat) for source in self.sources))
-        return c.b.extract(*self.lane(c, flat))
+        if not self.is_uniform and not self.as_items:
+            return c.b.extract(*self.lane(c, flat))
+        place = 0 if self.is_uniform else flat
+        make = lambda: self.compute(*(x.item(c, place) for x in self.sources))  # noqa: E731
+        return c.remembered((self, "item", place), make)
 
     def repeated(self, c: Context, flat: int, width: int) -> Operand:
-        same = self.uniform(c)
-        if same is not None or self.as_items:
+        if self.is_uniform or self.as_items:
             return c.b.splat(self.item(c, flat), width)
         vector, lane = self.lane(c, flat)
         return c.b.shuffle(vector, None, (lane,) * width)
 
-    def uniform(self, c: Context) -> Operand | None:
-        scalars = [source.uniform(c) for source in self.sources]
-        if any(scalar is None for scalar in scalars):
-            return None
-        return c.remembered((self, "uniform"), lambda: self.compute(*scalars))
+    @cached_property
+    def is_uniform(self) -> bool:
+        return all(source.is_uniform for source in self.sources)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +215,9 @@ class Index(Tile):
         assert isinstance(self.element, Pointer)
         return linear.address(c.b, form, memory_scalar(self.element.pointee))
 
-    def uniform(self, c: Context) -> Operand | None:
-        return self.item(c, 0) if self.form.is_uniform else None
+    @property
+    def is_uniform(self) -> bool:
+        return self.form.is_uniform
 
     def moved(self, c: Context, shape: tuple[int, ...], index: Indices) -> Tile:
         return Index(shape, self.element, self.form.moved(shape, index))
