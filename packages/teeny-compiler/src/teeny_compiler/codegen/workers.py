@@ -134,7 +134,7 @@ class _Worker:
     def close(self) -> None:
         """End the process and close its pipes."""
         self.stop()
-        with self._process:
+        with suppress(BrokenPipeError), self._process:  # what it did not read is lost with it
             pass
 
 
