@@ -88,6 +88,12 @@ def target(request: pytest.FixtureRequest) -> Target:
     return TARGETS[request.param]
 
 
+@pytest.fixture(params=[name for name in ("host", "scalar") if name in TARGETS])
+def extreme(request: pytest.FixtureRequest) -> Target:
+    """The widest vectors and none; the latter without any extension of the instruction set."""
+    return TARGETS[request.param]
+
+
 @pytest.fixture
 def host() -> Target:
     """The machine itself."""

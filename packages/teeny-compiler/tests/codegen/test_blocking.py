@@ -345,10 +345,10 @@ def copies(case: Case) -> Arrays:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_compiled(load, target, name):
+def test_compiled(load, extreme, name):
     case = CASES[name]()
     arguments = copies(case)
-    load(case.function, target)(case.grid, arguments)
+    load(case.function, extreme)(case.grid, arguments)
     check(arguments, case)
 
 
@@ -375,10 +375,10 @@ def pointers_from_a_branch(width: int) -> Function:
     return f.function
 
 
-def test_what_blocking_does_not_know_is_unrolled(agree, target):
+def test_what_blocking_does_not_know_is_unrolled(agree, extreme):
     function = pointers_from_a_branch(640)
     for n in (1, -1):
-        agree(function, target, (1,), [random(640), random(1280), n])
+        agree(function, extreme, (1,), [random(640), random(1280), n])
 
 
 def test_what_is_too_large_to_unroll_is_refused(host):

@@ -119,27 +119,27 @@ def test_binary_shapes(agree, host, dtype, shape):
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_integer_power(agree, target, dtype):
-    run(agree, target, ["pow"], 2, dtype, (5,))
+def test_integer_power(agree, extreme, dtype):
+    run(agree, extreme, ["pow"], 2, dtype, (5,))
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-def test_comparisons_and_unary(agree, target, dtype):
-    shape = (2, 24) if target.vector_bits else (5,)
-    run(agree, target, list(COMPARISONS), 2, dtype, shape)
+def test_comparisons_and_unary(agree, extreme, dtype):
+    shape = (2, 24) if extreme.vector_bits else (5,)
+    run(agree, extreme, list(COMPARISONS), 2, dtype, shape)
     unary = ["neg", "abs"] if not dtype.is_bool else []
     unary += ["floor", "ceil", "round", "trunc", "sqrt"] if dtype.is_float else ["not"]
-    run(agree, target, unary, 1, dtype, shape)
+    run(agree, extreme, unary, 1, dtype, shape)
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-def test_where(agree, target, dtype):
+def test_where(agree, extreme, dtype):
     shape = (3, 5)
     with build_function("pick", [("c", Ptr[bool_]), *((n, Ptr[dtype]) for n in "xyo")]) as f:
         c, x, y, o = (pointers(a, shape) for a in f.arguments)
         tl.store(o, tl.where(tl.load(c), tl.load(x), tl.load(y)))
     arrays = [values(bool_, shape, 0), values(dtype, shape, 1), values(dtype, shape, 2)]
-    agree(f.function, target, (1,), [*arrays, np.zeros(shape, dtype.numpy)])
+    agree(f.function, extreme, (1,), [*arrays, np.zeros(shape, dtype.numpy)])
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -156,15 +156,15 @@ ALL = (bool_, *INTEGERS, *FLOATS, f8e4m3, f8e5m2)
 
 
 @pytest.mark.parametrize("source", ALL, ids=str)
-def test_cast(agree, target, source):
-    shape = (40,) if target.vector_bits else (12,)
+def test_cast(agree, extreme, source):
+    shape = (40,) if extreme.vector_bits else (12,)
     parameters = [("x", Ptr[source]), *((f"to_{t}", Ptr[t]) for t in ALL)]
     with build_function("convert", parameters) as f:
         x, *outs = (pointers(a, shape) for a in f.arguments)
         for out, dtype in zip(outs, ALL, strict=True):
             tl.store(out, tl.load(x).to(dtype))
     x = values(source, shape, 7)
-    agree(f.function, target, (1,), [x, *(np.zeros(shape, t.numpy) for t in ALL)])
+    agree(f.function, extreme, (1,), [x, *(np.zeros(shape, t.numpy) for t in ALL)])
 
 
 @pytest.mark.parametrize("value", [1e20, -1e20, float("nan"), 3.999, -3.999, 2147483520.0])
@@ -178,7 +178,7 @@ def test_float_to_int_saturates(agree, target, value):
 
 
 @pytest.mark.parametrize("dtype", [f16, bf16, f8e4m3, f8e5m2], ids=str)
-def test_narrow_floats_convert_exactly(load, close, target, dtype):
+def test_narrow_floats_convert_exactly(load, close, extreme, dtype):
     """Every value of the format to f32, and f32 around every tie back."""
     bits = {8: np.uint8, 16: np.uint16}[dtype.bits]
     patterns = np.arange(1 << dtype.bits).astype(bits)
@@ -188,7 +188,7 @@ def test_narrow_floats_convert_exactly(load, close, target, dtype):
         at = tl.program_id(0) * 64 + tl.arange(0, 64)
         tl.store(f.arguments[1] + at, tl.load(f.arguments[0] + at).to(f32))
     wide = np.zeros(count, np.float32)
-    load(f.function, target)((count // 64,), [values_, wide])
+    load(f.function, extreme)((count // 64,), [values_, wide])
     close(wide, values_.astype(np.float32), 0)
 
     finite = np.sort(np.unique(wide[np.isfinite(wide)]))
@@ -201,7 +201,7 @@ def test_narrow_floats_convert_exactly(load, close, target, dtype):
         at = tl.program_id(0) * 64 + tl.arange(0, 64)
         tl.store(f.arguments[1] + at, tl.load(f.arguments[0] + at).to(dtype))
     found = np.zeros(len(x), dtype.numpy)
-    load(f.function, target)((len(x) // 64,), [x, found])
+    load(f.function, extreme)((len(x) // 64,), [x, found])
     with np.errstate(all="ignore"):
         wanted = x.astype(dtype.numpy)
     close(found.astype(np.float32), wanted.astype(np.float32), 0)

@@ -51,9 +51,9 @@ def unary(name: str, dtype: DType) -> Function:
     return f.function
 
 
-def apply(load, target, name: str, dtype: DType, x: np.ndarray) -> np.ndarray:
+def apply(load, extreme, name: str, dtype: DType, x: np.ndarray) -> np.ndarray:
     out = np.empty_like(x)
-    load(unary(name, dtype), target)((-(-x.size // 32),), [x, out, x.size])
+    load(unary(name, dtype), extreme)((-(-x.size // 32),), [x, out, x.size])
     return out
 
 
@@ -69,13 +69,13 @@ def samples(name: str, dtype: np.dtype, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_f32_accuracy(load, target, name):
+def test_f32_accuracy(load, extreme, name):
     reference, _, bound, _ = FUNCTIONS[name]
     x = samples(name, np.dtype(np.float32), 20_000)
-    found = apply(load, target, name, f32, x)
+    found = apply(load, extreme, name, f32, x)
     wanted = reference(x.astype(np.float64))
     worst = ulps(found, wanted)
-    slack = 0.0 if target.has("fma") else 0.5 * bound  # a product and a sum round twice
+    slack = 0.0 if extreme.has("fma") else 0.5 * bound  # a product and a sum round twice
     assert worst.max() <= bound + slack, f"{worst.max()} ulp at {x[worst.argmax()]!r}"
 
 
@@ -126,10 +126,10 @@ EDGES: dict[str, dict[float, float]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_edges(load, target, close, name):
+def test_edges(load, extreme, close, name):
     edges = {**EDGES[name], NAN: NAN}
     x, wanted = (np.array(list(v), np.float32) for v in (edges.keys(), edges.values()))
-    found = apply(load, target, name, f32, x)
+    found = apply(load, extreme, name, f32, x)
     close(found, wanted, 1)
 
 
@@ -137,10 +137,10 @@ ZEROS = {"exp": 1, "exp2": 1, "log": -INF, "log2": -INF, "cos": 1, "sigmoid": 0.
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_signed_zeros(load, target, name):
+def test_signed_zeros(load, extreme, name):
     """Odd functions keep the sign of zero."""
     x = np.array([0.0, -0.0], np.float32)
-    found = apply(load, target, name, f32, x)
+    found = apply(load, extreme, name, f32, x)
     wanted = np.full(2, ZEROS[name], np.float32) if name in ZEROS else x
     np.testing.assert_array_equal(found, wanted)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
@@ -159,10 +159,10 @@ def test_arguments_of_any_size(load, host, name):
 
 @pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "sin", "erf"])
-def test_narrow_floats_round_once_from_f32(load, target, close, name, dtype):
+def test_narrow_floats_round_once_from_f32(load, extreme, close, name, dtype):
     x = samples(name, np.dtype(np.float32), 60)
     x = x[np.abs(x) < 80].astype(dtype.numpy)
-    found = apply(load, target, name, dtype, x)
+    found = apply(load, extreme, name, dtype, x)
     wanted = FUNCTIONS[name][0](x.astype(np.float64))
     with np.errstate(all="ignore"):
         wanted = wanted.astype(np.float32).astype(dtype.numpy)
@@ -211,13 +211,13 @@ def test_power_edges(load, host, close, dtype):
     np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(wanted[zero]))
 
 
-def test_power_accuracy(load, target):
+def test_power_accuracy(load, extreme):
     rng = np.random.default_rng(2)
     x = np.concatenate([np.exp(rng.uniform(-3, 3, 3200)), rng.uniform(0.9, 1.1, 3200)])
     y = np.concatenate([rng.uniform(-20, 20, 3200), rng.uniform(-500, 500, 3200)])
     x, y = x.astype(np.float32), y.astype(np.float32)
     found = np.empty_like(x)
-    load(powers(f32), target)((x.size // 32,), [x, y, found])
+    load(powers(f32), extreme)((x.size // 32,), [x, y, found])
     wanted = np.power(x.astype(np.float64), y.astype(np.float64))
     assert ulps(found, wanted).max() <= 0.51
 

@@ -217,3 +217,14 @@ def test_a_range_of_programs_runs(load, host):
     wanted = (a + b * 100 + c * 10000).reshape(-1)
     wanted[:5] = wanted[17:] = -1
     np.testing.assert_array_equal(o, wanted)
+
+
+def test_an_empty_grid_runs_nothing(load, host):
+    with build_function("none", [("o", Ptr[i32])]) as f:
+        (o,) = f.arguments
+        tl.store(o + tl.program_id(1), 1)
+    kernel = load(f.function, host)
+    o = np.zeros(1, np.int32)
+    for grid in ((0, 1, 1), (1, 0, 1), (0, 0, 0)):
+        kernel(grid, [o])
+    assert o[0] == 0

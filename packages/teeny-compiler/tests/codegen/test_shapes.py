@@ -116,10 +116,10 @@ def test_reduce(agree, target, shape):
 
 
 @pytest.mark.parametrize("dtype", [f16, bf16, f64, i32, i64, u32, i8, u8], ids=str)
-def test_reduce_dtypes(agree, target, dtype):
+def test_reduce_dtypes(agree, extreme, dtype):
     kinds = KINDS if dtype.is_float else [*KINDS, "xor_sum"]
     for shape in [(40,), (3, 8)]:
-        reduces(agree, target, shape, dtype, kinds)
+        reduces(agree, extreme, shape, dtype, kinds)
 
 
 def reduces(agree, target, shape, dtype, kinds):
@@ -150,7 +150,7 @@ def reduces(agree, target, shape, dtype, kinds):
 
 @pytest.mark.parametrize("where", [0, 3, 39])
 @pytest.mark.parametrize("kind", ["max", "min", "argmax", "argmin", "sum"])
-def test_reduce_propagates_nan(agree, target, kind, where):
+def test_reduce_propagates_nan(agree, extreme, kind, where):
     dtype = i32 if kind.startswith("arg") else f32
     with build_function("nan", [("x", Ptr[f32]), ("o", Ptr[dtype])]) as f:
         x = tl.load(f.arguments[0] + tl.arange(0, 40))
@@ -158,7 +158,7 @@ def test_reduce_propagates_nan(agree, target, kind, where):
     x = data(f32, (40,))
     x[where] = np.nan
     x[(where + 7) % 40] = np.nan
-    agree(f.function, target, (1,), [x, np.zeros(1, dtype.numpy)])
+    agree(f.function, extreme, (1,), [x, np.zeros(1, dtype.numpy)])
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_reduce_propagates_nan(agree, target, kind, where):
 @pytest.mark.parametrize(
     "shape", [(4, 8, 32), (3, 5, 7), (1, 1, 1), (8, 4, 4), (2, 16, 24)], ids=str
 )
-def test_dot(agree, target, shape, a, b, acc):
+def test_dot(agree, extreme, shape, a, b, acc):
     m, k, n = shape
     with build_function("dot", [("a", Ptr[a]), ("b", Ptr[b]), ("c", Ptr[acc])]) as f:
         x, y, z = f.arguments
@@ -182,4 +182,4 @@ def test_dot(agree, target, shape, a, b, acc):
         for i, (t, s) in enumerate([(a, (m, k)), (b, (k, n)), (acc, (m, n))])
     ]
     arrays = [x.astype(t.numpy) for x, t in zip(arrays, (a, b, acc), strict=True)]
-    agree(f.function, target, (1,), arrays)
+    agree(f.function, extreme, (1,), arrays)

@@ -145,7 +145,8 @@ def _indices(b: Builder, program: Operand) -> list[Operand]:
     indices = []
     rest = program
     for extent in (Operand(I64, text) for text in GRID[:2]):
-        quotient = b.pure(I64, f"udiv {rest}, {extent.text}", rest, extent)
+        some = b.intrinsic("umax", extent, constant(I64, 1))  # an empty grid runs no program
+        quotient = b.pure(I64, f"udiv {rest}, {some.text}", rest, some)
         indices.append(b.binary("sub", rest, b.binary("mul", quotient, extent)))
         rest = quotient
     return [*indices, rest]
