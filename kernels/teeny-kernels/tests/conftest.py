@@ -22,6 +22,12 @@ def scalar() -> Target:
 
 
 @pytest.fixture(scope="session")
+def narrow() -> Target:
+    """A machine with 4 lanes of f32."""
+    return TARGETS["sse"]
+
+
+@pytest.fixture(scope="session")
 def wide() -> Target:
     """A machine with 16 lanes of f32."""
     return TARGETS["avx512"]

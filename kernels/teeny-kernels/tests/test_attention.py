@@ -47,7 +47,7 @@ def check(target, q, k, v, *, causal=False, mask=None, symbols=None, shapes=None
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("s", [1, 13, 29])
+@pytest.mark.parametrize("s", [1, 29])
 def test_square(target: Target, s, causal):
     q, k, v = (random((1, 2, s, 20), i) for i in range(3))
     check(target, q, k, v, causal=causal)

@@ -47,37 +47,39 @@ def check(template, op, attrs, inputs, shape, target, **changes):
     return plan
 
 
-@pytest.mark.parametrize("name", ["uneven", "groups"])
-def test_without_vectors(scalar: Target, name):
+@pytest.mark.parametrize("name", ["uneven", "groups", "stride"])
+@pytest.mark.parametrize("width", ["narrow", "scalar"])
+def test_other_widths(request: pytest.FixtureRequest, width, name):
+    machine = request.getfixturevalue(width)
     attrs, x, w, dy = case(name)
-    check(conv.CONV, "conv2d", attrs, (x, w), dy.shape, scalar)
+    check(conv.CONV, "conv2d", attrs, (x, w), dy.shape, machine)
     attrs = {**attrs, "input_shape": x.shape, "weight_shape": w.shape}
-    check(conv.CONV, "conv2d_grad_input", attrs, (dy, w), x.shape, scalar)
+    check(conv.CONV, "conv2d_grad_input", attrs, (dy, w), x.shape, machine)
     grad = conv_grad_weight.TEMPLATE
-    check(grad, "conv2d_grad_weight", attrs, (x, dy), w.shape, scalar)
+    check(grad, "conv2d_grad_weight", attrs, (x, dy), w.shape, machine)
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_forward(target: Target, name):
+def test_forward(wide: Target, name):
     attrs, x, w, dy = case(name)
-    check(conv.CONV, "conv2d", attrs, (x, w), dy.shape, target)
+    check(conv.CONV, "conv2d", attrs, (x, w), dy.shape, wide)
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_gradient_of_input(target: Target, name):
+def test_gradient_of_input(wide: Target, name):
     attrs, x, w, dy = case(name)
     attrs["input_shape"] = x.shape
-    check(conv.CONV, "conv2d_grad_input", attrs, (dy, w), x.shape, target)
+    check(conv.CONV, "conv2d_grad_input", attrs, (dy, w), x.shape, wide)
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_gradient_of_weight(target: Target, name):
+def test_gradient_of_weight(wide: Target, name):
     attrs, x, w, dy = case(name)
     attrs["weight_shape"] = w.shape
-    check(conv_grad_weight.TEMPLATE, "conv2d_grad_weight", attrs, (x, dy), w.shape, target)
+    check(conv_grad_weight.TEMPLATE, "conv2d_grad_weight", attrs, (x, dy), w.shape, wide)
 
 
-@pytest.mark.parametrize("name", ["lenet1", "lenet2", "wide", "stride", "point"])
+@pytest.mark.parametrize("name", ["lenet1", "lenet2", "wide", "stride", "depthwise"])
 def test_with_relu_and_pooling(target: Target, name):
     attrs, x, w, dy = case(name)
     bias = np.random.default_rng(2).standard_normal(w.shape[0]).astype(np.float32)
@@ -99,7 +101,7 @@ def test_with_relu_and_pooling(target: Target, name):
 
 @pytest.mark.parametrize("op", ["conv2d", "conv2d_grad_input", "conv2d_grad_weight"])
 @pytest.mark.parametrize("name", ["lenet1", "lenet2"])
-@pytest.mark.parametrize("n", [0, 1, 9])
+@pytest.mark.parametrize("n", [0, 9])
 def test_symbolic_batch(wide: Target, op, name, n):
     attrs, x, w, dy = case(name)
     x, dy = (np.concatenate([a] * 9)[:n] for a in (x, dy))
@@ -133,7 +135,7 @@ def add_and_relu(tile, index, mask, arguments):
 
 @pytest.mark.parametrize("op", ["conv2d", "conv2d_grad_input", "conv2d_grad_weight"])
 @pytest.mark.parametrize("name", ["lenet1", "stride", "groups", "point"])
-def test_epilogue(target: Target, op, name):
+def test_epilogue(wide: Target, op, name):
     attrs, x, w, dy = case(name)
     inputs, like = {
         "conv2d": ((x, w), dy),
@@ -146,7 +148,7 @@ def test_epilogue(target: Target, op, name):
     epilogue = Epilogue(add_and_relu, (operand(other),), f32, "add and relu", strides)
     template = conv_grad_weight.TEMPLATE if op.endswith("weight") else conv.CONV
     request = Request(op, attrs, tuple(map(operand, inputs)), operand(out), epilogue)
-    run(template.plan(request, target), inputs, out, extra=(other,))
+    run(template.plan(request, wide), inputs, out, extra=(other,))
     exact = (a.astype(np.float64) for a in inputs)
     reference = np.maximum(get(op).reference(Attrs(attrs), *exact) + other, 0)
     np.testing.assert_allclose(out, reference, rtol=1e-4, atol=1e-4)

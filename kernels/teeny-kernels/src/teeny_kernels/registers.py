@@ -64,12 +64,15 @@ def choose(rows: Dim, columns: int | None, lanes: int, registers: int) -> Block:
     return min(blocks, key=lambda block: (_cost(block, rows, width), -block.height))
 
 
+MOST_VECTORS, MOST_VECTORS_OF_FEW = 4, 16
+"""Longest rows of a block: with few rows they hide the latency, and B is read by longer runs."""
 TYPICAL = 64
 """Rows and vectors that a symbolic size is taken for."""
 
 
 def _blocks(rows: Dim, width: int | None, registers: int) -> Iterator[Block]:
-    for vectors in range(1, min(4, width or 4) + 1):
+    most = MOST_VECTORS_OF_FEW if isinstance(rows, int) and rows <= 2 else MOST_VECTORS
+    for vectors in range(1, min(most, width or most) + 1):
         tail = 0 if width is None else width % vectors
         for height in range(1, 29):
             if not fits(height, vectors, registers):

@@ -61,6 +61,11 @@ class Channels:
         """Panels of a group."""
         return -(-self.of.filters // self.width)
 
+    @property
+    def packed_size(self) -> int:
+        """Elements of all packed filters."""
+        return self.of.groups * self.all_panels * self.of.taps * self.width
+
 
 @kernel
 def pack_filters(w: Ptr[T], packed: Ptr[P], t: Channels) -> None:

@@ -18,8 +18,7 @@ from teeny_kernels.kernels.conv_grad_weight import (
 from teeny_kernels.kernels.correlation import Correlation, Slab
 from teeny_kernels.launching import Hook, Work, buffer, launch, operand_buffer, output_buffer
 from teeny_kernels.registers import LATENCY, SPARE
-from teeny_kernels.templates import geometry
-from teeny_kernels.templates.cuts import cuts
+from teeny_kernels.templates import conv_cost, geometry
 
 CHUNK = 8
 """Images of a chunk."""
@@ -54,14 +53,13 @@ def _plan(t: Weights, images: Dim, request: Request) -> Plan:
     partial = buffer("temp", 0, t.accumulator)
     chunk: Dim = CHUNK if t.size * of.groups <= LARGEST else images
     chunks: Dim = ceildiv(images, CHUNK) if chunk is CHUNK else 1
-    seen = of.channels * of.height * of.width + of.filters * of.rows * of.columns
     sums = launch(
         sums_by_filter if t.vectors else sums_by_column,
         (t.parts * t.panels if t.vectors else 1, chunks, of.groups),
         {"x": x, "dy": dy, "partial": partial},
         sizes={"images": images, "chunk": chunk},
         constants={"t": t},
-        work=Work(of.flops * images, seen * of.groups * images * x.dtype.itemsize),
+        work=conv_cost.work(of, images, x.dtype),
     )
     channels = min(of.channels, max(1, t.lanes * 2 // t.window))
     filters = t.lanes if t.vectors else 1
@@ -120,14 +118,14 @@ def _cost(t: Weights) -> float:
     if not t.vectors:
         runs = of.rows * (-(-of.columns // t.lanes))
         total = 0.0
-        for nf, times in cuts(of.filters, t.filters):
+        for nf, times in conv_cost.blocks(of.filters, t.filters):
             width = of.kernel[1]
             step = max(nf * width / 2, (nf + 2 * width) / 2, LATENCY)
             total += times * of.channels * of.kernel[0] * (runs * step + 2 * nf * width)
         return total
     total = 4.0 * pixels * t.panels * t.vectors
-    for vectors, repeats in cuts(t.panels * t.vectors, t.vectors):
-        for nc, times in cuts(of.channels, t.channels):
+    for vectors, repeats in conv_cost.blocks(t.panels * t.vectors, t.vectors):
+        for nc, times in conv_cost.blocks(of.channels, t.channels):
             held = nc * t.window_rows * of.kernel[1]
             step = max(held * vectors / 2, (held + vectors) / 2, LATENCY)
             blocks = repeats * times * (of.kernel[0] // t.window_rows)

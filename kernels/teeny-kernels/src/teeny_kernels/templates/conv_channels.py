@@ -1,0 +1,132 @@
+"""How convolutions with filters in the lanes are cut, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from teeny_core import Dim, DType
+from teeny_triton import Target
+from teeny_triton.launch import Launch
+
+from teeny_kernels.kernels.conv_channels import Channels, conv_channels, pack_filters
+from teeny_kernels.kernels.correlation import Correlation, Slab
+from teeny_kernels.launching import Buffer, Hook, Work, launch
+from teeny_kernels.registers import LATENCY, SPARE
+from teeny_kernels.templates import conv_cost
+
+MOST_ROWS, MOST_VECTORS = 8, 2
+"""Largest blocks that are considered."""
+SPARE_OF_ROWS = 5
+"""Registers that are left over where pixels of several rows are broadcast: LLVM needs them."""
+TURNING = 4.0
+"""Cycles to turn a register of results round and store it."""
+LONG_TAPS, FEW_BLOCKS = 256, 16
+"""A panel of so many taps that meets so few blocks of pixels leaves time to fetch the next one."""
+
+
+def choose(of: Correlation, dtype: DType, target: Target, *, pool: bool = False) -> Channels | None:
+    """Return the best cut, None if nothing fits the registers."""
+    accumulator = dtype.accumulator
+    lanes = target.lanes(accumulator)
+    cuts = (
+        Channels(of, accumulator, lanes, vectors, rows, columns, rows, 1, None, pool)
+        for vectors, rows, columns in _blocks(of, lanes, target.vector_registers, pool)
+    )
+    best = min(cuts, key=cycles, default=None)
+    if best is None:
+        return None
+    run, panels = _parts(best, target)
+    whole = -(-of.columns // best.columns) * best.columns
+    slab = None
+    if of.needs_padding or whole != of.columns:
+        pitch = -(-max(1, of.reach(whole, 1)) // lanes) * lanes
+        slab = Slab(of.reach(run, 0), pitch, lanes)
+    return replace(best, run=run, panels=panels, slab=slab, fetched=_fetched(best))
+
+
+def _blocks(
+    of: Correlation, lanes: int, registers: int, pool: bool
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the blocks (vectors, rows, columns) that fit the registers."""
+    step = 2 if pool else 1
+    for vectors in range(1, min(MOST_VECTORS, -(-of.filters // lanes)) + 1):
+        for rows in range(step, min(MOST_ROWS, of.rows) + 1, step):
+            spare = SPARE if rows == 1 else SPARE_OF_ROWS
+            for pieces in range(1, of.columns + 1):
+                columns = -(-of.columns // pieces)
+                columns = -(-columns // step) * step
+                if (rows * columns + 1) * vectors + spare <= registers:
+                    yield vectors, rows, columns
+                    break
+
+
+def cycles(t: Channels) -> float:
+    """Return the cycles for an image and group, about."""
+    of = t.of
+    total = 0.0
+    for vectors, times in conv_cost.blocks(-(-of.filters // t.lanes), t.vectors):
+        for nr, repeats in conv_cost.blocks(of.rows, t.rows):
+            pixels = nr * t.columns
+            step = max(pixels * vectors / 2, (pixels + vectors) / 2, LATENCY) + vectors / 4
+            turning = vectors * nr * -(-t.columns // t.lanes) * t.lanes * TURNING
+            steps = of.taps * step * conv_cost.seen(of, nr)
+            total += times * repeats * -(-of.columns // t.columns) * (steps + turning)
+    return total
+
+
+def _parts(t: Channels, target: Target) -> tuple[int, int]:
+    """Return the rows and the panels of a program.
+
+    Filters that are larger than the image are divided first, for each program reads its own.
+    """
+    of, wanted = t.of, conv_cost.parts(t.of)
+    number, panels = -(-of.rows // t.rows), t.all_panels
+    if of.filters * of.taps > of.channels * of.height * of.width:
+        by_panel = min(wanted, panels)
+        by_row = -(-wanted // by_panel)
+    else:
+        by_row = min(wanted, number)
+        by_panel = min(-(-wanted // by_row), panels)
+    return conv_cost.run(of, t.rows, by_row, t.accumulator, target), -(-panels // by_panel)
+
+
+def _fetched(t: Channels) -> int:
+    """Return how much of the next panel to fetch for each channel: 0 for small panels.
+
+    Whole registers are fetched, which are whole cache lines where they are longest.
+    """
+    number = -(-t.of.rows // t.rows) * -(-t.of.columns // t.columns)
+    size = t.of.kernel[0] * t.of.kernel[1] * t.width
+    worth = t.all_panels > 1 and t.of.taps >= LONG_TAPS and number <= FEW_BLOCKS
+    return -(-size // (number * t.lanes)) * t.lanes if worth else 0
+
+
+def launches(
+    t: Channels,
+    images: Dim,
+    inputs: tuple[Buffer, Buffer],
+    packed: Buffer,
+    output: Buffer,
+    hook: Hook,
+) -> tuple[Launch, Launch]:
+    """Return the launches of a cut: packing the filters, and the convolution."""
+    of, (x, w) = t.of, inputs
+    moved = 2 * of.groups * of.filters * of.taps * packed.dtype.itemsize
+    pack = launch(
+        pack_filters,
+        (t.all_panels, of.groups),
+        {"w": w, "packed": packed},
+        constants={"t": t},
+        work=Work(0, moved),
+    )
+    parts = -(-of.rows // t.run) * -(-t.all_panels // t.panels)
+    main = launch(
+        conv_channels,
+        (parts, images, of.groups),
+        {"x": x, "w": packed, "y": output},
+        constants={"t": t},
+        hook=hook,
+        work=conv_cost.work(of, images, x.dtype),
+    )
+    return pack, main

@@ -1,0 +1,56 @@
+"""What cuts of convolutions share: their cost in cycles, and the parts that images are cut into."""
+
+from __future__ import annotations
+
+from teeny_core import Dim, DType
+from teeny_triton import Target
+
+from teeny_kernels.kernels.correlation import Correlation
+from teeny_kernels.launching import Work
+
+FLOPS = 8_000_000
+"""Operations of a program at least, where an image has as many."""
+PROGRAMS = 16
+"""Programs that an image is cut into at most, unless its padded copy would not fit the cache."""
+
+
+def work(of: Correlation, images: Dim, dtype: DType) -> Work:
+    """Return the cost of a whole correlation."""
+    seen = of.channels * of.height * of.width + of.filters * of.rows * of.columns
+    return Work(of.flops * images, seen * of.groups * images * dtype.itemsize)
+
+
+def blocks(count: int, size: int) -> list[tuple[int, int]]:
+    """Return (size, times) of the blocks that `count` is cut into: whole ones, then the rest."""
+    found = [(size, count // size), (count % size, 1)]
+    return [block for block in found if block[0] and block[1]]
+
+
+def seen(of: Correlation, count: int) -> float:
+    """Return the share of the window's rows that blocks of `count` output rows look at."""
+    height, _ = of.kernel
+    if not of.needs_padding or height == 0:
+        return 1.0
+    looked_at = number = 0
+    for row in range(0, of.rows, count):
+        low = -(-(of.top - (row + count - 1) * of.stride[0]) // of.dilation[0])
+        high = (of.height - 1 + of.top - row * of.stride[0]) // of.dilation[0] + 1
+        looked_at += max(0, min(height, high) - max(0, low))
+        number += 1
+    return looked_at / (number * height)
+
+
+def parts(of: Correlation) -> int:
+    """Return the number of programs that the work of an image and group is enough for."""
+    return max(1, min(PROGRAMS, of.flops // of.groups // FLOPS))
+
+
+def run(of: Correlation, rows: int, count: int, dtype: DType, target: Target) -> int:
+    """Return the rows of a program, a multiple of `rows`, for about `count` programs.
+
+    What they see fits half of the second cache.
+    """
+    row = of.channels * of.width * of.stride[0] * dtype.itemsize
+    least = -(-of.rows * row // (target.l2_bytes // 2)) if of.needs_padding else 1
+    number = -(-of.rows // rows)
+    return -(-number // min(max(count, least), number)) * rows
