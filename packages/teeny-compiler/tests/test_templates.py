@@ -59,7 +59,8 @@ class Products:
             (result,) = loop.results
             if epilogue is not None:
                 result = epilogue.apply(result, [row, lanes], mask, extra)
-            tl.store(out + row * columns + lanes, result, mask)
+            step, lane = request.output.strides
+            tl.store(out + row * step + lanes * lane, result, mask)
         arguments = (BufferArg("input", 0), BufferArg("input", 1), BufferArg("output"))
         extras = () if epilogue is None else epilogue.arguments
         return Plan((Launch(build.function, (rows,), (*arguments, *extras)),))
@@ -152,3 +153,23 @@ def test_an_op_that_nothing_computes_is_named(monkeypatch: pytest.MonkeyPatch) -
     graph = Graph("none", (x, w), (), (ops.matmul(x, w),))
     with pytest.raises(tn.CompileError, match=r"no kernel computes matmul of type f32\[5, 7\]"):
         make_schedule(FXGraph.from_graph(graph), TARGET, [])
+
+
+def test_a_permuted_result_is_written_in_its_place() -> None:
+    x, w, b = leaf("x", 5, 6), leaf("w", 6, 7), leaf("b", 5)
+    turned = ops.permute(ops.matmul(x, w), (1, 0))
+    y = ops.relu(ops.add(turned, ops.broadcast_to(b, (7, 5))))
+    arrays = [normal(5, 6), normal(6, 7), normal(5)]
+    schedule = run(Graph("turned", (x, w, b), (), (y,)), [Products()], arrays)
+    assert len(schedule.steps) == 1
+    assert len(run(Graph("moved", (x, w, b), (), (turned,)), [Products()], arrays).steps) == 1
+
+
+def test_row_and_column_values_meet_in_an_epilogue() -> None:
+    x, w, b, c = leaf("x", 5, 6), leaf("w", 6, 7), leaf("b", 7), leaf("c", 5, 1)
+    scale = ops.mul(ops.broadcast_to(ops.exp(c), (5, 7)), ops.broadcast_to(b, (5, 7)))
+    y = ops.where(
+        ops.lt(ops.iota((5, 7), 0, f32), ops.iota((5, 7), 1, f32)), ops.matmul(x, w), scale
+    )
+    arrays = [normal(5, 6), normal(6, 7), normal(7), normal(5, 1)]
+    run(Graph("outer", (x, w, b, c), (), (y,)), [Products()], arrays)

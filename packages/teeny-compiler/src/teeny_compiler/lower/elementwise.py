@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
 from teeny_core import CompileError, DType, f8e4m3, f8e5m2, f32
 from teeny_triton import language as tl
 from teeny_triton.builder import current
@@ -22,12 +23,12 @@ _BY_BITS = frozenset({"cast", "bitcast", "where", "eq", "ne"})
 
 
 def emit(op: str, args: Sequence[Tile], dtype: DType) -> Tile:
-    """Emit an op on operands of one shape (or scalars) and return its result of `dtype`.
+    """Emit an op on operands that broadcast and return its result of `dtype`.
 
     Raises:
         CompileError: when tile IR has no form of the op.
     """
-    shape = next((x.shape for x in args if x.shape), ())
+    shape = np.broadcast_shapes(*(x.shape for x in args))
     operands = [tl.broadcast_to(x, shape) for x in args]
     if any(x.dtype in _STORAGE_ONLY for x in operands) and op not in _BY_BITS:
         wide = emit(op, [x.to(f32) for x in operands], f32 if dtype in _STORAGE_ONLY else dtype)

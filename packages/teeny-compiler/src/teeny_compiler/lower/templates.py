@@ -34,7 +34,7 @@ from teeny_compiler.lower.serial import SERIAL
 from teeny_compiler.nest.bodies import body_of
 from teeny_compiler.nest.group import Group
 from teeny_compiler.nest.moves import operand_view, template_bases
-from teeny_compiler.nest.nest import Nest
+from teeny_compiler.nest.nest import Nest, Store
 from teeny_compiler.nest.read import InexpressibleError, Storages, read_group
 from teeny_compiler.nest.view import View, row_major
 
@@ -144,10 +144,17 @@ class TemplateLowering:
         main = _own_store(nest)
         if main is None:
             return None
-        epilogue = make_epilogue(nest, nest.axes, main, self.graph.nodes[number].shape)
-        extra = tuple(s for i, s in enumerate(nest.operands) if i != main)
-        output = StorageArg(nest.operands[main])
-        return self._ask(self.templates, number, storages, output, label, epilogue, extra)
+        view = main.view.reaxed(nest.axes)
+        if view.flat_strides() is None:
+            return None
+        result = _operand(view, nest.dtypes[main.operand])
+        output = StorageArg(nest.operands[main.operand], view.offset)
+        if len(nest.instructions) == len(nest.stores) == 1:  # moved, but not changed
+            return self._ask(self.templates, number, storages, output, label, result)
+        shape = self.graph.nodes[number].shape
+        epilogue = make_epilogue(nest, nest.axes, main.operand, shape)
+        extra = tuple(s for i, s in enumerate(nest.operands) if i != main.operand)
+        return self._ask(self.templates, number, storages, output, label, result, epilogue, extra)
 
     def _apart(
         self, group: Group, storages: Storages, label: str, *, in_order: bool = False
@@ -210,6 +217,7 @@ class TemplateLowering:
         storages: Storages,
         output: Place,
         label: str,
+        result: Operand | None = None,
         epilogue: Epilogue | None = None,
         extra: Sequence[int] = (),
         copied: Mapping[int, Place] | None = None,
@@ -239,9 +247,8 @@ class TemplateLowering:
                 for operand, name in zip(operands, ("transpose_a", "transpose_b"), strict=True)
             ]
         places.update({BufferArg("extra", i): StorageArg(s) for i, s in enumerate(extra)})
-        dtype = node.dtype if epilogue is None else epilogue.dtype
-        result = Operand(node.shape, row_major(node.shape), dtype)
-        request = Request(node.op, attrs, tuple(operands), result, epilogue)
+        in_order = Operand(node.shape, row_major(node.shape), node.dtype)
+        request = Request(node.op, attrs, tuple(operands), result or in_order, epilogue)
         for template in templates:
             plan = template.plan(request, self.target) if node.op in template.ops else None
             if plan is not None:
@@ -308,10 +315,10 @@ def _resolve(plan: Plan, places: Mapping[BufferArg, Place], label: str, once: Se
     return Calls(calls, tuple((temp.size, temp.dtype) for temp in plan.temps))
 
 
-def _own_store(nest: Nest) -> int | None:
-    """The operand that a template writes itself: one that the epilogue does not read."""
+def _own_store(nest: Nest) -> Store | None:
+    """The store that a template does itself: to an operand that the epilogue does not read."""
     read = {instruction.operand for instruction in nest.instructions}
-    return next((s.operand for s in nest.stores if s.operand not in read), None)
+    return next((store for store in nest.stores if store.operand not in read), None)
 
 
 def _operand(view: View, dtype: DType) -> Operand:

@@ -137,11 +137,37 @@ class _Reader:
                 self.stores.append(Store(value, operand, view))
 
     def _root_chain(self, number: int) -> Chain | None:
-        shape, domain = self.graph.nodes[number].shape, self.group.domain
-        if number in self.group.rows:
-            one_for_each_row, repeated = spread(domain, self.group.reduced)
-            return self._chain(one_for_each_row, self._chain(repeated, None))
-        return None if shapes.same(shape, domain) else self._chain(reshape(domain), None)
+        """The moves from a root to the domain."""
+        group = self.group
+        shape = self.graph.nodes[number].shape
+        moves: tuple[Move, ...] = ()
+        if group.template is not None and number != group.template:
+            moves = self._back_to_template(group.template, number)
+            shape = self.graph.nodes[group.template].shape
+        if number in group.rows:
+            moves = (*moves, *spread(group.domain, group.reduced))
+        elif not shapes.same(shape, group.domain):
+            moves = (*moves, reshape(group.domain))
+        chain: Chain | None = None
+        for move in reversed(moves):
+            chain = self._chain(move, chain)
+        return chain
+
+    def _back_to_template(self, template: int, root: int) -> tuple[Move, ...]:
+        """The moves that undo those by which a root reads the result of the group's template."""
+        paths: list[tuple[int, tuple[int, ...]]] = [(root, ())]
+        seen: set[int] = set()
+        while paths:
+            number, path = paths.pop()
+            if number == template:
+                return tuple(_undone(self.graph, i) for i in path)
+            node = self.graph.nodes[number]
+            if number in seen or self._home(number) is not None:
+                continue
+            seen.add(number)
+            further = (*path, number) if node.op in MOVEMENT else path
+            paths += [(operand, further) for operand in node.inputs]
+        return ()
 
     # --- values ------------------------------------------------------------------------------
 
@@ -417,6 +443,19 @@ _SPECIAL: dict[str, Callable[[_Reader, FxNode, Chain | None], int]] = {
     "take": _Reader.take,
     "take_along": _Reader.take_along,
 }
+
+
+def _undone(graph: FXGraph, number: int) -> Move:
+    """The inverse of a movement node, where it loses and repeats nothing."""
+    node = graph.nodes[number]
+    shape = graph.nodes[node.inputs[0]].shape
+    if node.op == "reshape":
+        return reshape(shape)
+    if node.op == "permute":
+        axes = node.attrs["axes"]
+        back = tuple(axes.index(axis) for axis in range(len(axes)))
+        return Move("permute", Attrs(axes=back), shape)
+    raise InexpressibleError(f"%{number} {node.op} has no inverse")
 
 
 def _apply(view: View, move: Move) -> View:

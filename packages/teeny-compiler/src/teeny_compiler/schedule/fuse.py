@@ -28,11 +28,15 @@ from teeny_compiler.nest.group import Group
 from teeny_compiler.nest.moves import template_bases
 from teeny_compiler.nest.nest import REDUCTIONS, Nest
 from teeny_compiler.nest.read import InexpressibleError, Storages, read_group
+from teeny_compiler.nest.view import View
 from teeny_compiler.schedule.roots import LEAVES, Roots, find_roots, is_template
 
 MAX_OPERANDS = 24
 MAX_STORES = 6
 MAX_INSTRUCTIONS = 160
+
+STRIDED_RESULTS = frozenset({"matmul", "attention"})
+"""Templates whose result may be written in another order of axes."""
 
 FEW_ROWS = 4
 MUCH_WORK = 32 * 1024
@@ -259,8 +263,18 @@ class _Fuser:
             nest = self.nest(group)
         except InexpressibleError:
             return False
-        size = len(nest.instructions)
-        return size <= MAX_INSTRUCTIONS and len(nest.operands) <= MAX_OPERANDS
+        if group.template is not None and not self.writes_in_order(group, nest):
+            return False
+        length = len(nest.instructions)
+        return length <= MAX_INSTRUCTIONS and len(nest.operands) <= MAX_OPERANDS
+
+    def writes_in_order(self, group: Group, nest: Nest) -> bool:
+        """Whether a template can write the results of its group: row-major, or by axis."""
+        assert group.template is not None
+        if self.graph.nodes[group.template].op in STRIDED_RESULTS:
+            return all(s.view.reaxed(nest.axes).flat_strides() is not None for s in nest.stores)
+        in_order = View.contiguous(group.domain).simplified()
+        return all(s.view.reaxed(nest.axes).simplified() == in_order for s in nest.stores)
 
     def loses_parallelism(self, group: Group) -> bool:
         """Whether large elementwise results would be computed by a few programs only."""
