@@ -258,6 +258,19 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]
 
 
+def test_what_the_disk_refuses_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # a write beyond fails, as if full
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            state.save(path, {"a": np.zeros(1000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.filename == str(path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_unknown_dtypes_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(DTypeError, match="complex64"):
         state.save(tmp_path / "x.safetensors", {"z": np.zeros(2, np.complex64)})

@@ -10,8 +10,10 @@ Format: https://github.com/huggingface/safetensors#format
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import secrets
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -111,9 +113,9 @@ def save(
 
     Raises:
         DTypeError: a tensor has a dtype that the format lacks.
-        OSError: the folder cannot be written; `path` is then as it was.
+        OSError: the file cannot be written; `path` is then as it was.
     """
-    from safetensors import TensorSpec, serialize_file
+    from safetensors import SafetensorError, TensorSpec, serialize_file
 
     tensors = state.state_dict() if isinstance(state, Stateful) else state
     arrays = {name: _little_endian(name, tensor) for name, tensor in tensors.items()}
@@ -127,7 +129,10 @@ def save(
         for name, array in arrays.items()
     }
     with _replacing(Path(path)) as temporary:
-        serialize_file(specs, temporary, metadata=dict(metadata or {}))
+        try:
+            serialize_file(specs, temporary, metadata=dict(metadata or {}))
+        except SafetensorError as error:
+            raise _write_error(error, path) from error
 
 
 def load(path: str | os.PathLike[str], *, names: Collection[str] | None = None) -> dict[str, Array]:
@@ -333,6 +338,13 @@ def _opened(path: Path) -> Iterator[tuple[Any, int]]:
         raise LoadError(
             f"{path}: cannot read the file ({error.strerror})", hint="check the path"
         ) from error
+
+
+def _write_error(error: Exception, path: str | os.PathLike[str]) -> OSError:
+    """Return what the system said when a file was written, of which the library tells in words."""
+    said = re.search(r"os error (\d+)", str(error))
+    number = int(said[1]) if said else errno.EIO
+    return OSError(number, os.strerror(number) if said else str(error), os.fspath(path))
 
 
 @contextmanager
