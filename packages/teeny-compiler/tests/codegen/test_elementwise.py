@@ -112,6 +112,15 @@ def test_binary(agree, target, dtype):
     run(agree, target, binaries(dtype), 2, dtype, shape)
 
 
+def test_remainder_of_any_quotient(agree, target):
+    """From the least subnormal to the greatest number, whose quotient has 2098 bits."""
+    sizes = np.array([5e-324, 5e-310, 2.3e-308, 1e-300, 3e-160, 1.5, 7e150, 1e300, 1.7976e308])
+    x, y = np.meshgrid(np.concatenate([sizes, -sizes]), sizes)
+    opcodes = ["mod", "floordiv"]
+    outs = [np.zeros_like(x) for _ in opcodes]
+    agree(function_of(opcodes, 2, f64, x.shape), target, (1,), [x, y, *outs])
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", [i32, f32], ids=str)
 def test_binary_shapes(agree, host, dtype, shape):

@@ -216,18 +216,18 @@ def _reduced(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
     """Subtract multiples of y from x until less than |y| remains; every step is exact.
 
     In f64 the difference x - q y with q near x / y has at most 53 bits, so the fused step does not
-    round. A quotient of more bits takes further steps; one that overflows is first reduced by a
-    large multiple of y.
+    round. A quotient of more bits takes further steps; one that overflows, which takes x and y of
+    f64, is first reduced by a large multiple of y.
     """
     y_wide = b.convert("fpext", y, "double")
     size = b.intrinsic("fabs", y_wide)
-    factor = 2.0**600
-    scaled = b.binary("fmul", y_wide, constant(y_wide.type, factor))
-    far = b.binary("fmul", size, constant(y_wide.type, 2.0**900))
+    multiples = _multiples(b, y_wide, size) if x.type.scalar == "double" else ()
 
     def step(rest: Operand) -> Operand:
-        is_far = b.compare("fcmp oge", b.intrinsic("fabs", rest), far)
-        divisor = b.select(is_far, scaled, y_wide)
+        divisor = y_wide
+        for far, multiple in multiples:
+            is_far = b.compare("fcmp oge", b.intrinsic("fabs", rest), far)
+            divisor = b.select(is_far, multiple, divisor)
         quotient = truncate(b, target, b.binary("fdiv", rest, divisor))
         less = _exact_step(b, target, rest, quotient, divisor)
         is_less = b.compare("fcmp oeq", quotient, constant(quotient.type, 0.0))
@@ -240,6 +240,18 @@ def _reduced(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
     rest = repeat(b, step(b.convert("fpext", x, "double")), unfinished, step)
     # A quotient that was rounded up leaves a rest of the other sign; the caller corrects that.
     return b.convert("fptrunc", rest, x.type.scalar)
+
+
+def _multiples(b: Builder, y: Operand, size: Operand) -> list[tuple[Operand, Operand]]:
+    """Return from which size on to subtract which multiple of y, so that no quotient overflows.
+
+    Quotients of finite numbers are below 2**2098; by the greatest multiple, below 2**898.
+    """
+    far, found = b.binary("fmul", size, constant(y.type, 2.0**300)), []
+    for _ in range(2):
+        y, far = (b.binary("fmul", x, constant(x.type, 2.0**600)) for x in (y, far))
+        found.append((far, y))
+    return found
 
 
 def _exact_step(
