@@ -2,7 +2,8 @@
 
 Tree costs, as egglog's own extraction has them, grow exponentially along residual connections and
 miss what sharing makes good or bad. Instead a greedy pass keeps for each class the set of classes
-that its best choice needs, and a local search then flips single choices on reference counts.
+that its best choice needs, and a local search on reference counts then flips choices: one, or all
+that would share a class that nothing uses yet.
 """
 
 from __future__ import annotations
@@ -116,29 +117,43 @@ class LocalSearch:
     def run(self) -> Choice:
         """Try all flips of live classes, until a round brings nothing."""
         for _ in range(ROUNDS):
-            flips = [
-                (cls, i)
-                for cls, enodes in self.problem.options.items()
-                if self.uses[cls] and len(enodes) > 1
-                for i in enodes
-            ]
-            gains = [self._try(cls, i) for cls, i in flips]
+            gains = [self._try(flips) for flips in self._moves()]
             if not any(gains):
                 break
         return Choice(self.picks, self.cost)
 
-    def _try(self, cls: int, enode: int) -> bool:
-        old = self.picks[cls]
-        if not self.uses[cls] or enode == old:
-            return False
-        children = self.problem.inputs(enode)
-        if any(child not in self.picks for child in children) or self._reaches(children, cls):
-            return False
+    def _moves(self) -> list[list[tuple[int, int]]]:
+        """Single flips of live classes, then for each unused class all flips that would use it."""
+        singles = [
+            (cls, i)
+            for cls, enodes in self.problem.options.items()
+            if self.uses[cls] and len(enodes) > 1
+            for i in enodes
+        ]
+        sharing: dict[int, dict[int, int]] = {}
+        for cls, i in singles:
+            for child in self.problem.inputs(i):
+                if not self.uses[child]:
+                    sharing.setdefault(child, {}).setdefault(cls, i)
+        joint = [list(flips.items()) for flips in sharing.values() if len(flips) > 1]
+        return [[flip] for flip in singles] + joint
+
+    def _try(self, flips: list[tuple[int, int]]) -> bool:
+        """Make flips together, and take them back when that is no gain."""
         before = self.cost
-        self._flip(cls, enode)
-        if self.cost < before - MARGIN:
+        done: list[tuple[int, int]] = []
+        for cls, enode in flips:
+            old = self.picks[cls]
+            children = self.problem.inputs(enode)
+            usable = all(child in self.picks for child in children)
+            if not self.uses[cls] or enode == old or not usable or self._reaches(children, cls):
+                continue
+            done.append((cls, old))
+            self._flip(cls, enode)
+        if done and self.cost < before - MARGIN:
             return True
-        self._flip(cls, old)
+        for cls, old in reversed(done):
+            self._flip(cls, old)
         self.cost = before
         return False
 
