@@ -7,6 +7,7 @@ from teeny_core import Graph, ops, testing
 from teeny_core.internal import apply, evaluate_updates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", testing.cases(), ids=str)
 def test_operations_agree_with_their_references(case: testing.OpCase) -> None:
     """All element types are outputs of one program, which compiles faster than many."""

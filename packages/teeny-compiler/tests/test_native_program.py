@@ -105,7 +105,7 @@ class Native:
         text = text.replace(
             "declare void @teeny_parallel_for(ptr, ptr, ptr, i64, i64, ptr, i64)", ""
         )
-        for line in ("smax.i64", "umax.i64"):
+        for line in ("smax.i64", "smin.i64", "umax.i64"):
             runtime = runtime.replace(f"declare i64 @llvm.{line}(i64, i64)\n", "")
         self.library = jit(text + runtime, TARGET)
         create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int32)

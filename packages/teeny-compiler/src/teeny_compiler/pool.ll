@@ -44,6 +44,7 @@ declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_mutex_destroy(ptr)
 declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @pthread_cond_destroy(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
@@ -51,6 +52,7 @@ declare i32 @sigfillset(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.smin.i64(i64, i64)
 declare i32 @llvm.smax.i32(i32, i32)
 
 ; ---------------------------------------------------------------------------------------------
@@ -281,22 +283,42 @@ exit:
 ; ---------------------------------------------------------------------------------------------
 ; The caller's side
 
-define internal void @announce(ptr %pool) nounwind {
+; Let the workers see a new generation; wake as many as `pieces` keep busy beside the caller.
+define internal void @announce(ptr %pool, i64 %pieces) nounwind {
 entry:
+  %started.p = getelementptr %Pool, ptr %pool, i32 0, i32 0, i32 1
   %generation.p = getelementptr %Pool, ptr %pool, i32 0, i32 2, i32 0
   %sleepers.p = getelementptr %Pool, ptr %pool, i32 0, i32 2, i32 1
+  %mutex = getelementptr %Pool, ptr %pool, i32 0, i32 6
+  %wake.p = getelementptr %Pool, ptr %pool, i32 0, i32 7
   %old = atomicrmw add ptr %generation.p, i32 1 seq_cst
   %sleepers = load atomic i32, ptr %sleepers.p seq_cst, align 4
-  %nobody = icmp eq i32 %sleepers, 0
+  %started = load i32, ptr %started.p
+  %awake = sub i32 %started, %sleepers
+  %awake.wide = sext i32 %awake to i64
+  %sleepers.wide = sext i32 %sleepers to i64
+  %helped = sub i64 %pieces, 1
+  %wanted = sub i64 %helped, %awake.wide
+  %count = call i64 @llvm.smin.i64(i64 %wanted, i64 %sleepers.wide)
+  %nobody = icmp sle i64 %count, 0
   br i1 %nobody, label %exit, label %wake
 
 wake: ; through the mutex: a sleeper has either read the new generation or is at the condition
-  %mutex = getelementptr %Pool, ptr %pool, i32 0, i32 6
-  %wake.p = getelementptr %Pool, ptr %pool, i32 0, i32 7
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
   %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
+  %all = icmp eq i64 %count, %sleepers.wide
+  br i1 %all, label %wake.all, label %wake.one
+
+wake.all:
   %sent = call i32 @pthread_cond_broadcast(ptr %wake.p)
   br label %exit
+
+wake.one:
+  %left = phi i64 [ %count, %wake ], [ %less, %wake.one ]
+  %signalled = call i32 @pthread_cond_signal(ptr %wake.p)
+  %less = sub i64 %left, 1
+  %done = icmp eq i64 %less, 0
+  br i1 %done, label %exit, label %wake.one
 
 exit:
   ret void
@@ -482,6 +504,9 @@ parallel:
   %chunk.p = getelementptr %Pool, ptr %pool, i32 0, i32 5, i32 3
   %bytes.p = getelementptr %Pool, ptr %pool, i32 0, i32 5, i32 4
   %chunk.least = call i64 @llvm.umax.i64(i64 %chunk, i64 1)
+  %last = sub i64 %n, 1
+  %full = udiv i64 %last, %chunk.least
+  %pieces = add i64 %full, 1
   store ptr %fn, ptr %fn.p
   store ptr %args, ptr %args.p
   store i64 %n, ptr %n.p
@@ -489,7 +514,7 @@ parallel:
   store i64 %bytes, ptr %bytes.p
   store i64 0, ptr %next.p
   store atomic i32 1073741824, ptr %gate.p release, align 4
-  call void @announce(ptr %pool)
+  call void @announce(ptr %pool, i64 %pieces)
   call void @drain(ptr %pool, ptr %scratch)
   call void @finish(ptr %pool)
   call void @unlock(ptr %pool)
@@ -555,7 +580,7 @@ stop:
   %started = load i32, ptr %started.p
   %handles = load ptr, ptr %handles.p
   store atomic i32 1, ptr %stopping.p release, align 4
-  call void @announce(ptr %pool)
+  call void @announce(ptr %pool, i64 9223372036854775807) ; all
   br label %next
 
 next:
