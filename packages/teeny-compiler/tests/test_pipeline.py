@@ -81,6 +81,19 @@ def test_a_cached_program_takes_the_names_of_its_graph(compilations: list[str]) 
     assert found.ports[0].shape == (symbol("batch"), 4)
 
 
+def test_symbols_may_change_places(compilations: list[str]) -> None:
+    def swapped(n: str, m: str) -> Graph:
+        x, y = SymTensor.input(tn.f32, (n, 3)), SymTensor.input(tn.f32, (m, n))
+        return tn.trace(lambda x, y: y @ x, x, y)
+
+    compile_graph(swapped("n", "m"))
+    compilations.clear()
+    found = compile_graph(swapped("m", "n"))
+    assert compilations == []
+    assert found.ports[-1].shape == (symbol("n"), 3)
+    assert found.symbols == ("m", "n")
+
+
 def test_a_damaged_entry_is_compiled_again(cache_folder: Path, compilations: list[str]) -> None:
     cold = compile_graph(graph())
     for path in cache_folder.glob("??/*.entry"):

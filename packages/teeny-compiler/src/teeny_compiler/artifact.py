@@ -63,23 +63,32 @@ class Artifact:
         if Artifact.from_bytes(self.to_bytes()) != self:
             raise CompileError(f"the artifact {self.name!r} does not survive writing")
 
+    def anonymous(self, graph: Graph) -> Artifact:
+        """Return the artifact of `graph` with its symbols numbered, for any graph of its structure.
+
+        Graphs of one structure have their symbols in one order.
+        """
+        return self._with_symbols({name: f"s{i}" for i, name in enumerate(graph.symbols)})
+
     def renamed(self, graph: Graph) -> Artifact:
-        """Return the artifact of a graph of equal structure, with its own names."""
-        if len(graph.symbols) != len(self.symbols):
-            raise CompileError(f"{graph.name} is not the graph of {self.name}")
-        names = {old: symbol(new) for old, new in zip(self.symbols, graph.symbols, strict=True)}
+        """Return an anonymous artifact with the names of a graph of its structure."""
         leaves = [node.attrs["name"] for node in (*graph.inputs, *graph.parameters)]
         rest = [port.name for port in self.ports[len(leaves) :]]
         ports = (
-            replace(port, name=name, shape=substitute(port.shape, names))
+            replace(port, name=name)
             for port, name in zip(self.ports, (*leaves, *rest), strict=True)
         )
+        named = replace(self, name=graph.name, ports=tuple(ports))
+        return named._with_symbols({f"s{i}": name for i, name in enumerate(graph.symbols)})
+
+    def _with_symbols(self, names: Mapping[str, str]) -> Artifact:
+        sizes = {old: symbol(new) for old, new in names.items()}
+        ports = (replace(port, shape=substitute(port.shape, sizes)) for port in self.ports)
         return replace(
             self,
-            name=graph.name,
-            symbols=graph.symbols,
+            symbols=tuple(names[name] for name in self.symbols),
             ports=tuple(ports),
-            arena=substitute(self.arena, names),
+            arena=substitute(self.arena, sizes),
         )
 
     def __str__(self) -> str:

@@ -214,7 +214,7 @@ def compile_graph(
     helpers = spare_processors() if len(graph.nodes) >= LARGE else 0
     with Workers(machine, helpers) as workers:
         artifact: Artifact = _run(graph, Context(machine, settings, workers), STAGES[-1].name)
-    cache.put(key, artifact.to_bytes())
+    cache.put(key, artifact.anonymous(graph).to_bytes())
     return artifact
 
 
