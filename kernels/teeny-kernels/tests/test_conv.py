@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 from teeny_core import f32, i64, symbol
 from teeny_core.op import Attrs, get
-from teeny_kernels.templates import conv, conv_grad_weight
+from teeny_kernels.templates import (
+    conv,
+    conv_channels,
+    conv_grad_weight,
+    conv_rows,
+    conv_taps,
+)
 from teeny_kernels.testing import contiguous, operand, run
 from teeny_triton import Target
 from teeny_triton import language as tl
@@ -77,6 +83,30 @@ def test_gradient_of_weight(wide: Target, name):
     attrs, x, w, dy = case(name)
     attrs["weight_shape"] = w.shape
     check(conv_grad_weight.TEMPLATE, "conv2d_grad_weight", attrs, (x, dy), w.shape, wide)
+
+
+ALGORITHMS = {"rows": conv_rows, "channels": conv_channels, "taps": conv_taps}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("name", ["lenet1", "wide", "uneven", "dilated", "large padding", "groups"])
+def test_each_algorithm(wide: Target, monkeypatch: pytest.MonkeyPatch, algorithm, name):
+    """Whatever is fastest, all give the same."""
+
+    def choose(of, dtype, target, pool):
+        return ALGORITHMS[algorithm].choose(of, dtype, target)
+
+    monkeypatch.setattr(conv, "_best", choose)
+    attrs, x, w, dy = case(name)
+    attrs["input_shape"] = x.shape
+    for op, inputs, shape in (
+        ("conv2d", (x, w), dy.shape),
+        ("conv2d_grad_input", (dy, w), x.shape),
+    ):
+        operands = tuple(map(operand, inputs))
+        request = Request(op, attrs, operands, contiguous(shape, f32))
+        if conv.CONV.plan(request, wide) is not None:
+            check(conv.CONV, op, attrs, inputs, shape, wide)
 
 
 @pytest.mark.parametrize("name", ["lenet1", "lenet2", "wide", "stride", "depthwise"])

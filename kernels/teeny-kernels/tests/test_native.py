@@ -69,6 +69,9 @@ CASES = {
     "dX by rows": (
         "conv2d_grad_input", sliding(input_shape=(2, 6, 9, 9)), (2, 16, 5, 5), (16, 6, 5, 5),
     ),
+    "dX by taps": (
+        "conv2d_grad_input", sliding(input_shape=(2, 6, 14, 14)), (2, 16, 10, 10), (16, 6, 5, 5),
+    ),
     "dX with stride": (
         "conv2d_grad_input", sliding(2, 1, input_shape=(2, 18, 9, 10)), (2, 5, 5, 5), (5, 18, 3, 3),
     ),

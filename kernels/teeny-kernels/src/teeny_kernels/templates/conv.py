@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import teeny_triton.language as tl
-from teeny_core import Dim, ceildiv
+from teeny_core import Dim, DType, ceildiv
 from teeny_triton import Target, Tile
 from teeny_triton.ir import Pointer
 from teeny_triton.launch import BufferArg, Launch, Operand, Plan, Request, Temp
 
 from teeny_kernels.kernels.correlation import Correlation
 from teeny_kernels.kernels.sliding import Sliding, sliding
-from teeny_kernels.launching import Buffer, Hook, buffer, launch, operand_buffer, output_buffer
-from teeny_kernels.templates import conv_channels, conv_cost, conv_rows, geometry
+from teeny_kernels.launching import Hook, buffer, launch, operand_buffer, output_buffer
+from teeny_kernels.templates import conv_channels, conv_cut, conv_rows, conv_taps, geometry
+from teeny_kernels.templates.conv_cut import Cut, Use
 
 PLANE_WORK = 200_000
 """Products of a program where each channel is filtered by itself."""
@@ -101,26 +102,32 @@ def _plan(
     pool: bool = False,
 ) -> Plan | None:
     """Plan correlations that fill the output together."""
-    x, w = request.inputs[:2]
-    inputs = operand_buffer(0, x), operand_buffer(1, w)
-    output = output_buffer(request.output, request.epilogue)
-    found: list[Launch] = []
+    x, w = (operand_buffer(i, operand) for i, operand in enumerate(request.inputs[:2]))
+    y = output_buffer(request.output, request.epilogue)
+    launches: list[Launch] = []
     temps: list[Temp] = []
     for of in parts:
+        packed = buffer("temp", len(temps), x.dtype.accumulator)
+        use = Use(images, x, w, packed, y, hook)
         if _is_depthwise(of) and not pool:
-            found.append(_depthwise(of, images, inputs, output, hook, target))
+            launches.append(_depthwise(of, use, target))
             continue
-        rows = conv_rows.choose(of, x.dtype, target, pool=pool)
-        channels = conv_channels.choose(of, x.dtype, target, pool=pool)
-        if rows and (not channels or conv_rows.cycles(rows) <= conv_channels.cycles(channels)):
-            found.append(conv_rows.launches(rows, images, inputs, output, hook))
-        elif channels:
-            packed = buffer("temp", len(temps), channels.accumulator)
-            temps.append(Temp(channels.packed_size, channels.accumulator))
-            found += conv_channels.launches(channels, images, inputs, packed, output, hook)
-        else:
+        cut = _best(of, x.dtype, target, pool)
+        if cut is None:
             return None
-    return Plan(tuple(found), tuple(temps))
+        launches += cut.launches(use)
+        if cut.packed_size:
+            temps.append(Temp(cut.packed_size, packed.dtype))
+    return Plan(tuple(launches), tuple(temps))
+
+
+def _best(of: Correlation, dtype: DType, target: Target, pool: bool) -> Cut | None:
+    cuts: list[Cut | None] = [
+        conv_rows.choose(of, dtype, target, pool=pool),
+        conv_channels.choose(of, dtype, target, pool=pool),
+        None if pool else conv_taps.choose(of, dtype, target),
+    ]
+    return min((cut for cut in cuts if cut), key=lambda cut: cut.cycles, default=None)
 
 
 def _is_depthwise(of: Correlation) -> bool:
@@ -128,26 +135,19 @@ def _is_depthwise(of: Correlation) -> bool:
     return of.groups > 1 and of.channels == of.filters == 1 and window <= MOST_UNROLLED
 
 
-def _depthwise(
-    of: Correlation,
-    images: Dim,
-    inputs: tuple[Buffer, Buffer],
-    output: Buffer,
-    hook: Hook,
-    target: Target,
-) -> Launch:
+def _depthwise(of: Correlation, use: Use, target: Target) -> Launch:
     """Return the launch for channels that are filtered by themselves."""
-    accumulator = inputs[0].dtype.accumulator
+    accumulator = use.x.dtype.accumulator
     blocks = max(1, -(-of.rows // MOST_DEPTHWISE_ROWS))
     planes = max(1, PLANE_WORK // max(1, of.rows * of.columns * of.taps))
     lanes = target.lanes(accumulator)
     t = Sliding(of, "filter", True, accumulator, lanes, -(-of.rows // blocks), planes)
     return launch(
         sliding,
-        (ceildiv(images * of.groups, planes),),
-        {"x": inputs[0], "w": inputs[1], "y": output},
-        sizes={"images": images},
+        (ceildiv(use.images * of.groups, planes),),
+        {"x": use.x, "w": use.w, "y": use.y},
+        sizes={"images": use.images},
         constants={"t": t},
-        hook=hook,
-        work=conv_cost.work(of, images, inputs[0].dtype),
+        hook=use.hook,
+        work=conv_cut.work(of, use.images, use.x.dtype),
     )

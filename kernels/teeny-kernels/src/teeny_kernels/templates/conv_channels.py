@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from teeny_core import Dim, DType
+from teeny_core import DType
 from teeny_triton import Target
 from teeny_triton.launch import Launch
 
 from teeny_kernels.kernels.conv_channels import Channels, conv_channels, pack_filters
 from teeny_kernels.kernels.correlation import Correlation, Slab
-from teeny_kernels.launching import Buffer, Hook, Work, launch
+from teeny_kernels.launching import Work, launch
 from teeny_kernels.registers import LATENCY, SPARE
-from teeny_kernels.templates import conv_cost
+from teeny_kernels.templates import conv_cut
+from teeny_kernels.templates.conv_cut import Cut, Use
 
 MOST_ROWS, MOST_VECTORS = 8, 2
 """Largest blocks that are considered."""
@@ -25,7 +26,57 @@ LONG_TAPS, FEW_BLOCKS = 256, 16
 """A panel of so many taps that meets so few blocks of pixels leaves time to fetch the next one."""
 
 
-def choose(of: Correlation, dtype: DType, target: Target, *, pool: bool = False) -> Channels | None:
+@dataclass(frozen=True)
+class ChannelsCut(Cut):
+    """A cut with filters in the lanes."""
+
+    t: Channels
+
+    @property
+    def packed_size(self) -> int:
+        """Elements of the packed filters."""
+        return self.t.packed_size
+
+    @property
+    def cycles(self) -> float:
+        """The cycles for an image and group: steps of blocks, and what follows them."""
+        t, of = self.t, self.t.of
+        total = 0.0
+        for vectors, times in conv_cut.blocks(-(-of.filters // t.lanes), t.vectors):
+            for nr, repeats in conv_cut.blocks(of.rows, t.rows):
+                pixels = nr * t.columns
+                step = max(pixels * vectors / 2, (pixels + vectors) / 2, LATENCY) + vectors / 4
+                turning = vectors * nr * -(-t.columns // t.lanes) * t.lanes * TURNING
+                steps = of.taps * step * conv_cut.seen(of, nr)
+                total += times * repeats * -(-of.columns // t.columns) * (steps + turning)
+        return total
+
+    def launches(self, use: Use) -> tuple[Launch, ...]:
+        """Return the launches, in order."""
+        t, of = self.t, self.t.of
+        moved = 2 * of.groups * of.filters * of.taps * use.packed.dtype.itemsize
+        pack = launch(
+            pack_filters,
+            (t.all_panels, of.groups),
+            {"w": use.w, "packed": use.packed},
+            constants={"t": t},
+            work=Work(0, moved),
+        )
+        parts = -(-of.rows // t.run) * -(-t.all_panels // t.panels)
+        main = launch(
+            conv_channels,
+            (parts, use.images, of.groups),
+            {"x": use.x, "w": use.packed, "y": use.y},
+            constants={"t": t},
+            hook=use.hook,
+            work=conv_cut.work(of, use.images, use.x.dtype),
+        )
+        return pack, main
+
+
+def choose(
+    of: Correlation, dtype: DType, target: Target, *, pool: bool = False
+) -> ChannelsCut | None:
     """Return the best cut, None if nothing fits the registers."""
     accumulator = dtype.accumulator
     lanes = target.lanes(accumulator)
@@ -33,16 +84,18 @@ def choose(of: Correlation, dtype: DType, target: Target, *, pool: bool = False)
         Channels(of, accumulator, lanes, vectors, rows, columns, rows, 1, None, pool)
         for vectors, rows, columns in _blocks(of, lanes, target.vector_registers, pool)
     )
-    best = min(cuts, key=cycles, default=None)
-    if best is None:
+    found = min(map(ChannelsCut, cuts), key=lambda cut: cut.cycles, default=None)
+    if found is None:
         return None
+    best = found.t
     run, panels = _parts(best, target)
     whole = -(-of.columns // best.columns) * best.columns
     slab = None
     if of.needs_padding or whole != of.columns:
         pitch = -(-max(1, of.reach(whole, 1)) // lanes) * lanes
         slab = Slab(of.reach(run, 0), pitch, lanes)
-    return replace(best, run=run, panels=panels, slab=slab, fetched=_fetched(best))
+    cut = replace(best, run=run, panels=panels, slab=slab, fetched=_fetched(best))
+    return ChannelsCut(cut)
 
 
 def _blocks(
@@ -61,26 +114,12 @@ def _blocks(
                     break
 
 
-def cycles(t: Channels) -> float:
-    """Return the cycles for an image and group, about."""
-    of = t.of
-    total = 0.0
-    for vectors, times in conv_cost.blocks(-(-of.filters // t.lanes), t.vectors):
-        for nr, repeats in conv_cost.blocks(of.rows, t.rows):
-            pixels = nr * t.columns
-            step = max(pixels * vectors / 2, (pixels + vectors) / 2, LATENCY) + vectors / 4
-            turning = vectors * nr * -(-t.columns // t.lanes) * t.lanes * TURNING
-            steps = of.taps * step * conv_cost.seen(of, nr)
-            total += times * repeats * -(-of.columns // t.columns) * (steps + turning)
-    return total
-
-
 def _parts(t: Channels, target: Target) -> tuple[int, int]:
     """Return the rows and the panels of a program.
 
     Filters that are larger than the image are divided first, for each program reads its own.
     """
-    of, wanted = t.of, conv_cost.parts(t.of)
+    of, wanted = t.of, conv_cut.parts(t.of)
     number, panels = -(-of.rows // t.rows), t.all_panels
     if of.filters * of.taps > of.channels * of.height * of.width:
         by_panel = min(wanted, panels)
@@ -88,7 +127,7 @@ def _parts(t: Channels, target: Target) -> tuple[int, int]:
     else:
         by_row = min(wanted, number)
         by_panel = min(-(-wanted // by_row), panels)
-    return conv_cost.run(of, t.rows, by_row, t.accumulator, target), -(-panels // by_panel)
+    return conv_cut.run(of, t.rows, by_row, t.accumulator, target), -(-panels // by_panel)
 
 
 def _fetched(t: Channels) -> int:
@@ -100,33 +139,3 @@ def _fetched(t: Channels) -> int:
     size = t.of.kernel[0] * t.of.kernel[1] * t.width
     worth = t.all_panels > 1 and t.of.taps >= LONG_TAPS and number <= FEW_BLOCKS
     return -(-size // (number * t.lanes)) * t.lanes if worth else 0
-
-
-def launches(
-    t: Channels,
-    images: Dim,
-    inputs: tuple[Buffer, Buffer],
-    packed: Buffer,
-    output: Buffer,
-    hook: Hook,
-) -> tuple[Launch, Launch]:
-    """Return the launches of a cut: packing the filters, and the convolution."""
-    of, (x, w) = t.of, inputs
-    moved = 2 * of.groups * of.filters * of.taps * packed.dtype.itemsize
-    pack = launch(
-        pack_filters,
-        (t.all_panels, of.groups),
-        {"w": w, "packed": packed},
-        constants={"t": t},
-        work=Work(0, moved),
-    )
-    parts = -(-of.rows // t.run) * -(-t.all_panels // t.panels)
-    main = launch(
-        conv_channels,
-        (parts, images, of.groups),
-        {"x": x, "w": packed, "y": output},
-        constants={"t": t},
-        hook=hook,
-        work=conv_cost.work(of, images, x.dtype),
-    )
-    return pack, main

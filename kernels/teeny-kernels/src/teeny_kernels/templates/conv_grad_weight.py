@@ -18,13 +18,13 @@ from teeny_kernels.kernels.conv_grad_weight import (
 from teeny_kernels.kernels.correlation import Correlation, Slab
 from teeny_kernels.launching import Hook, Work, buffer, launch, operand_buffer, output_buffer
 from teeny_kernels.registers import LATENCY, SPARE
-from teeny_kernels.templates import conv_cost, geometry
+from teeny_kernels.templates import conv_cut, geometry
 
 CHUNK = 8
 """Images of a chunk."""
 LARGEST = 64 * 1024
 """Most sums of which each chunk of images gets its own copy."""
-PROGRAMS = 8
+PROGRAMS = 4
 """Programs that the channels of many filters are spread over."""
 
 
@@ -59,7 +59,7 @@ def _plan(t: Weights, images: Dim, request: Request) -> Plan:
         {"x": x, "dy": dy, "partial": partial},
         sizes={"images": images, "chunk": chunk},
         constants={"t": t},
-        work=conv_cost.work(of, images, x.dtype),
+        work=conv_cut.work(of, images, x.dtype),
     )
     channels = min(of.channels, max(1, t.lanes * 2 // t.window))
     filters = t.lanes if t.vectors else 1
@@ -118,14 +118,14 @@ def _cost(t: Weights) -> float:
     if not t.vectors:
         runs = of.rows * (-(-of.columns // t.lanes))
         total = 0.0
-        for nf, times in conv_cost.blocks(of.filters, t.filters):
+        for nf, times in conv_cut.blocks(of.filters, t.filters):
             width = of.kernel[1]
             step = max(nf * width / 2, (nf + 2 * width) / 2, LATENCY)
             total += times * of.channels * of.kernel[0] * (runs * step + 2 * nf * width)
         return total
     total = 4.0 * pixels * t.panels * t.vectors
-    for vectors, repeats in conv_cost.blocks(t.panels * t.vectors, t.vectors):
-        for nc, times in conv_cost.blocks(of.channels, t.channels):
+    for vectors, repeats in conv_cut.blocks(t.panels * t.vectors, t.vectors):
+        for nc, times in conv_cut.blocks(of.channels, t.channels):
             held = nc * t.window_rows * of.kernel[1]
             step = max(held * vectors / 2, (held + vectors) / 2, LATENCY)
             blocks = repeats * times * (of.kernel[0] // t.window_rows)

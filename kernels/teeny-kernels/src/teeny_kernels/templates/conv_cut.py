@@ -1,17 +1,54 @@
-"""What cuts of convolutions share: their cost in cycles, and the parts that images are cut into."""
+"""A way to compute a convolution: what it costs, its launches, and the parts of images."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
 from teeny_core import Dim, DType
 from teeny_triton import Target
+from teeny_triton.launch import Launch
 
 from teeny_kernels.kernels.correlation import Correlation
-from teeny_kernels.launching import Work
+from teeny_kernels.launching import Buffer, Hook, Work
 
 FLOPS = 8_000_000
 """Operations of a program at least, where an image has as many."""
 PROGRAMS = 16
 """Programs that an image is cut into at most, unless its padded copy would not fit the cache."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a convolution: the number of images, the buffers and the hook.
+
+    `packed` is memory of `Cut.packed_size` elements.
+    """
+
+    images: Dim
+    x: Buffer
+    w: Buffer
+    packed: Buffer
+    y: Buffer
+    hook: Hook
+
+
+class Cut(ABC):
+    """A correlation cut into the blocks of one algorithm."""
+
+    @property
+    def packed_size(self) -> int:
+        """Elements of the filters as the algorithm reads them, 0 if it reads them in place."""
+        return 0
+
+    @property
+    @abstractmethod
+    def cycles(self) -> float:
+        """The cycles for an image and group, about."""
+
+    @abstractmethod
+    def launches(self, use: Use) -> tuple[Launch, ...]:
+        """Return the launches, in order."""
 
 
 def work(of: Correlation, images: Dim, dtype: DType) -> Work:
