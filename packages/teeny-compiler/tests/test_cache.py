@@ -43,6 +43,14 @@ def test_an_entry_comes_back(tmp_path: Path) -> None:
     assert cache.info().entries == 1
 
 
+def test_entries_have_the_permissions_of_ordinary_files(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cache = Cache(tmp_path / "cache", 1 << 20)
+    cache.put(KEY, b"object code")
+    (path,) = files(tmp_path)
+    assert path.stat().st_mode == (tmp_path / "file").stat().st_mode
+
+
 def test_the_last_writer_wins(tmp_path: Path) -> None:
     cache = Cache(tmp_path, 1 << 20)
     cache.put(KEY, b"one")

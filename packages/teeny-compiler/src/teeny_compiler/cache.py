@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import tempfile
 import time
 import warnings
@@ -170,13 +171,13 @@ def _remove(path: Path) -> bool:
 
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    temporary = path.with_suffix(f".{secrets.token_hex(8)}.tmp")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with temporary.open("xb") as file:  # with the permissions of any new file
             file.write(data)
         os.replace(temporary, path)
     except BaseException:
-        _remove(Path(temporary))
+        _remove(temporary)
         raise
 
 
