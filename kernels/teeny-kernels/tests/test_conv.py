@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from teeny_core import f32, i64, symbol
+from teeny_core import bf16, f32, f64, i64, symbol
 from teeny_core.op import Attrs, get
 from teeny_kernels.templates import (
     conv,
@@ -182,3 +182,28 @@ def test_epilogue(wide: Target, op, name):
     exact = (a.astype(np.float64) for a in inputs)
     reference = np.maximum(get(op).reference(Attrs(attrs), *exact) + other, 0)
     np.testing.assert_allclose(out, reference, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [f64, bf16])
+@pytest.mark.parametrize("name", ["lenet1", "stride", "depthwise"])
+def test_dtypes(wide: Target, dtype, name):
+    attrs, x, w, dy = case(name)
+    x, w, dy = (a.astype(dtype.numpy) for a in (x, w, dy))
+    attrs = {**attrs, "input_shape": x.shape, "weight_shape": w.shape}
+    tolerance = 1e-10 if dtype == f64 else 2e-2
+    for op, inputs, shape in (
+        ("conv2d", (x, w), dy.shape),
+        ("conv2d_grad_input", (dy, w), x.shape),
+        ("conv2d_grad_weight", (x, dy), w.shape),
+    ):
+        out = np.zeros(shape, dtype.numpy)
+        template = conv_grad_weight.TEMPLATE if op.endswith("weight") else conv.CONV
+        run(
+            template.plan(Request(op, attrs, tuple(map(operand, inputs)), operand(out)), wide),
+            inputs,
+            out,
+        )
+        exact = (a.astype(np.float64) for a in inputs)
+        reference = get(op).reference(Attrs(attrs), *exact)
+        scale = np.abs(reference).max()
+        np.testing.assert_allclose(out.astype(float), reference, atol=tolerance * scale)

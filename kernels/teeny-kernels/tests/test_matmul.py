@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from teeny_core import bf16, f16, f32, f64, i32, symbol
 from teeny_kernels.templates.matmul import TEMPLATE
 from teeny_kernels.testing import contiguous, operand, run
@@ -77,6 +79,17 @@ def test_few_rows(target: Target, rows):
     a, b = random((rows, 37)), random((41, 37), seed=1)
     multiply(target, a, b, tb=True)
     multiply(target, a, np.ascontiguousarray(b.T))
+
+
+size = st.integers(1, 40)
+
+
+@settings(max_examples=25, deadline=None)
+@given(size, size, size, st.booleans(), st.booleans(), st.sampled_from([4, 8]), st.integers(8, 32))
+def test_any_sizes_and_machines(m, n, k, ta, tb, lanes, registers):
+    target = Target("", "", frozenset(), lanes * 32, registers, l2_bytes=4096)
+    a, b = random((k, m) if ta else (m, k)), random((n, k) if tb else (k, n), seed=1)
+    multiply(target, a, b, ta, tb)
 
 
 def test_empty_sizes(wide: Target):
