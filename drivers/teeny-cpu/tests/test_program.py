@@ -146,6 +146,17 @@ def test_wrong_inputs_are_named(
         assert "hint: " in str(raised.value)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (1, 1), (1, 9)])
+def test_windows_beyond_the_image_are_refused(shape: tuple[int, int]) -> None:
+    image = tn.SymTensor.input("f32", (1, 1, "h", "w"))
+    weight = tn.SymTensor.input("f32", (1, 1, 3, 3))
+    program = tn.compile(tn.trace(lambda x, w: x.conv2d(w).sum(), image, weight), "cpu")
+    filters = np.ones((1, 1, 3, 3), np.float32)
+    assert program(np.ones((1, 1, 3, 4), np.float32), filters) == 18
+    with pytest.raises(tn.ShapeError, match="larger inputs"):
+        program(np.ones((1, 1, *shape), np.float32), filters)
+
+
 def test_options_and_stages_have_names(affine_program: Any) -> None:
     with pytest.raises(ConfigError, match=r"hint: options are optimise=on\|off"):
         compiled(lambda x: x + 1, rows(2), speed="on")

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from teeny_compiler.internal import Artifact, CompileOptions, Port, emit
-from teeny_core import Graph, ShapeError, Tensor, TensorType, substitute
+from teeny_compiler.internal import Artifact, CompileOptions, emit
+from teeny_core import Graph, Tensor, substitute
 from teeny_core.device import Buffer, Device, Program
 from teeny_core.internal import check_arguments, check_parameters, settle
 
@@ -214,18 +214,10 @@ class CpuProgram(Program):
         for slot, port in enumerate(artifact.ports):
             if port.kind == "output":
                 shape = substitute(port.shape, sizes)
-                self._check_extents(port, shape)
                 outputs.append((slot, shape, port.dtype.numpy))
         dims = (ctypes.c_int64 * max(1, len(values)))(*values)
         arena = substitute(artifact.arena, sizes)
         return Binding(dims, ctypes.addressof(dims), tuple(outputs), arena)
-
-    def _check_extents(self, port: Port, shape: tuple[int, ...]) -> None:
-        if any(extent < 0 for extent in shape):
-            raise ShapeError(
-                f"{self._graph.name}: these inputs give the output {port.name!r} the shape {shape}",
-                hint=f"it is {TensorType(port.shape, port.dtype)}: pass larger inputs",
-            )
 
     def _fill(
         self, frame: Frame, binding: Binding, placement: Placement, arrays: list[Array]

@@ -140,6 +140,20 @@ class Graph:
         """Names of the symbolic sizes, in the order in which the inputs bring them."""
         return shapes.symbols_of(tuple(node.shape for node in self.nodes))
 
+    @cached_property
+    def limited(self) -> tuple[Node, ...]:
+        """Nodes with extents that some sizes of the inputs make negative: windows beyond an image.
+
+        One for each such extent.
+        """
+        first: dict[Dim, Node] = {}
+        for node in self.nodes:
+            for extent in node.shape:
+                if isinstance(extent, Expr):
+                    first.setdefault(extent, node)
+        found = (node for extent, node in first.items() if not shapes.at_least(extent, 0))
+        return tuple(dict.fromkeys(found))
+
     def replace(self, replacements: Mapping[Node, Node]) -> Graph:
         """Return the graph with nodes replaced by others of the same type.
 

@@ -126,3 +126,21 @@ def test_unequal_sizes_are_not_assumed_equal() -> None:
     assert (x + tn.zeros(1, 3)).shape == x.shape
     assert x.reshape(-1).shape[0] == 3 * x.shape[0]
     assert [piece.shape for piece in x.repeat(2, 1).chunk(2)] == [x.shape, x.shape]
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_windows_beyond_the_image_are_refused(size: int) -> None:
+    """Also where only a value on the way has a negative size: it would be memory past the end."""
+    image = tn.SymTensor.input("f64", (1, 2, "h", "h"))
+    graph = tn.trace(lambda x: x.conv2d(tn.Tensor(W)).sum(), image)
+    assert [node.op for node in graph.limited] == ["conv2d"]
+    with pytest.raises(tn.ShapeError, match=rf"conv2d the shape .*{size - 2}(.|\n)*larger inputs"):
+        tn.compile(graph, "null")(np.ones((1, 2, size, size)))
+    with pytest.raises(tn.ShapeError, match="larger inputs"):
+        tn.evaluate(graph, [np.ones((1, 2, size, size))], {"captured.0": W})
+
+
+def test_sizes_that_are_never_negative_set_no_limit() -> None:
+    image = tn.SymTensor.input("f64", ("n", 2, 6, 6))
+    graph = tn.trace(lambda x: convolution(tn.cat([x[1:], x], 0)), image)
+    assert graph.limited == ()
