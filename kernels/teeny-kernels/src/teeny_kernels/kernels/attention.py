@@ -205,9 +205,10 @@ def attention(
         down = row - first + tl.arange(0, height)
         tl.store(largest + down, tl.full((height,), -INFINITY, t.accumulator))
         tl.store(totals + down, tl.zeros((height,), t.accumulator))
-        lane = tl.arange(0, t.padded)[None, :]
-        zeros = tl.zeros((height, t.padded), t.accumulator)
-        tl.store(sums + down[:, None] * t.padded + lane, zeros)
+        zeros = tl.zeros((height, t.lanes), t.accumulator)
+        for column in tl.static_range(0, t.padded, t.lanes):
+            lane = column + tl.arange(0, t.lanes)[None, :]
+            tl.store(sums + down[:, None] * t.padded + lane, zeros)
 
     def finish(row: Any, height: int) -> None:
         """Divide by the sums of the weights and store."""
