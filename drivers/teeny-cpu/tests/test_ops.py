@@ -1,5 +1,8 @@
 """Every operation of the op test table, for every element type, against its reference."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 import teeny_core as tn
@@ -28,3 +31,40 @@ def test_operations_agree_with_their_references(case: testing.OpCase) -> None:
         assert isinstance(result, np.ndarray)
         assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
         testing.assert_close(result, expected, node.dtype, case.scale)
+
+
+def product(x: Any, w: Any) -> Any:
+    return (x @ w.mT).relu()
+
+
+def convolution(x: Any, w: Any) -> Any:
+    return x.conv2d(w, padding=1).relu().max_pool2d(2)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (product, [(0, 4), (5, 4)]),
+        (product, [(3, 0), (5, 0)]),
+        (product, [(3, 4), (0, 4)]),
+        (product, [(0, 3, 4), (0, 5, 4)]),
+        (convolution, [(0, 3, 6, 6), (4, 3, 3, 3)]),
+        (convolution, [(2, 0, 6, 6), (4, 0, 3, 3)]),
+        (convolution, [(2, 3, 6, 6), (0, 3, 3, 3)]),
+        (lambda x: x.avg_pool2d(3, 1, 1), [(0, 3, 6, 6)]),
+    ],
+)
+def test_empty_operands(function: Callable[..., Any], shapes: Sequence[tuple[int, ...]]) -> None:
+    """Sizes of 0 that are known when the program is compiled, and the gradients."""
+
+    def call(*operands: Any) -> Any:
+        slopes = tn.grad(lambda *inner: function(*inner).square().sum(), range(len(shapes)))
+        return function(*operands), *slopes(*operands)
+
+    inputs = [tn.SymTensor.input(tn.f32, shape) for shape in shapes]
+    arrays = [np.ones(shape, np.float32) for shape in shapes]
+    graph = tn.trace(call, *inputs)
+    for found, expected in zip(
+        tn.compile(graph, "cpu")(*arrays), tn.evaluate(graph, arrays), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected, strict=True)

@@ -94,7 +94,9 @@ def offers(
         return False
     *inputs, output = (Operand(x.shape, row_major(x.shape), x.dtype) for x in types)
     request = Request(op, dict(attrs), tuple(inputs), output)
-    return any(op in t.ops and t.plan(request, target) is not None for t in templates)
+    return not _is_empty(*inputs, output) and any(
+        op in t.ops and t.plan(request, target) is not None for t in templates
+    )
 
 
 @dataclass(frozen=True)
@@ -249,12 +251,19 @@ class TemplateLowering:
         places.update({BufferArg("extra", i): StorageArg(s) for i, s in enumerate(extra)})
         in_order = Operand(node.shape, row_major(node.shape), node.dtype)
         request = Request(node.op, attrs, tuple(operands), result or in_order, epilogue)
+        if _is_empty(*operands, in_order):
+            templates = SERIAL
         for template in templates:
             plan = template.plan(request, self.target) if node.op in template.ops else None
             if plan is not None:
                 once = _launches_once(plan, request)
                 return _resolve(plan, places, f"{label} by {template.name}", once)
         return None
+
+
+def _is_empty(*operands: Operand) -> bool:
+    """Say whether an operand has no elements: libraries are not asked for what is no work."""
+    return any(0 in operand.shape for operand in operands)
 
 
 def _only(storage: int) -> Callable[[int], Sequence[int]]:
