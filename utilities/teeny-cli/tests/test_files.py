@@ -32,7 +32,7 @@ def test_a_missing_folder(tmp_path: Path, action: object) -> None:
         action(path)
     assert str(caught.value) == (
         f"cannot write {path}: No such file or directory\n"
-        "hint: name a file in a folder that exists and that you may write"
+        "hint: name a file in a folder that exists, that you may write, and that has space"
     )
 
 

@@ -289,7 +289,7 @@ def test_a_file_that_is_no_checkpoint(
         (
             ["--out", "missing/model.st"],
             "error: cannot write missing/model.st: No such file or directory\n"
-            "hint: name a file in a folder that exists and that you may write\n",
+            "hint: name a file in a folder that exists, that you may write, and that has space\n",
         ),
         (["--out", "."], "error: cannot write .: it is a folder\nhint: give the name of a file\n"),
     ],

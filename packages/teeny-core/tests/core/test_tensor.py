@@ -455,6 +455,7 @@ def test_scalars() -> None:
 def test_repr_shows_values() -> None:
     assert repr(tn.Tensor([[1.0, 2.5]])) == "Tensor([[1. , 2.5]], dtype=f32)"
     assert repr(tn.Tensor([1.5], "bf16")) == "Tensor([1.5], dtype=bf16)"
+    assert repr(tn.zeros(0, 3)) == "Tensor([], shape=(0, 3), dtype=f32)"
     assert repr(tn.arange(1000)).count("...") == 1
 
 

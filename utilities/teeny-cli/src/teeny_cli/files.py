@@ -55,7 +55,7 @@ def writing(path: Path) -> Iterator[None]:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise ConfigError(
             f"cannot write {path}: {reason}",
-            hint="name a file in a folder that exists and that you may write",
+            hint="name a file in a folder that exists, that you may write, and that has space",
         ) from error
 
 

@@ -96,5 +96,5 @@ def _find(folder: Path, name: str) -> Path:
             return folder / candidate
     raise DataError(
         f"{folder} holds none of {', '.join(names)}",
-        hint="name the folder of the four idx files, or leave root out for the shipped copy",
+        hint="name the folder of the four idx files, or name none for the shipped copy",
     )

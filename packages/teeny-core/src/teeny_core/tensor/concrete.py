@@ -171,7 +171,8 @@ class Tensor(AnyTensor):
         values = np.array2string(
             _widened(self.numpy()), separator=", ", prefix="Tensor(", threshold=100
         )
-        return f"Tensor({values}, dtype={self.dtype})"
+        size = "" if self.size else f", shape={self.shape}"
+        return f"Tensor({values}{size}, dtype={self.dtype})"
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and self.size == 1 else str(self)

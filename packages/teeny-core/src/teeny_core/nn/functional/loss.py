@@ -109,7 +109,12 @@ def _soft_loss(
     reduction: str,
 ) -> AnyTensor:
     """Reduce over a probability for each class."""
-    _check_equal("cross_entropy", log_probabilities, target)
+    _check_equal(
+        "cross_entropy",
+        log_probabilities,
+        target,
+        hint="floats are a probability for each class; classes are integers: target.cast(tn.i64)",
+    )
     scores = _weighted(log_probabilities, weight)
     chosen = (scores * target).sum(_class_axis(scores))
     loss = _smoothed(-chosen, scores, label_smoothing)
@@ -199,11 +204,16 @@ def _check_reduction(reduction: str) -> None:
         raise OpError(f"reduction = {reduction!r}", hint=f"choose from {', '.join(_REDUCTIONS)}")
 
 
-def _check_equal(name: str, x: AnyTensor, target: AnyTensor) -> None:
+def _check_equal(
+    name: str,
+    x: AnyTensor,
+    target: AnyTensor,
+    hint: str = "give both one shape; broadcast on purpose, by x.expand(...)",
+) -> None:
     if not shapes.same(x.shape, target.shape):
         raise ShapeError(
             f"{name}: the prediction is {x.type}, the target {target.type}",
-            hint="give both one shape; broadcast on purpose, by x.expand(...)",
+            hint=hint,
         )
 
 
