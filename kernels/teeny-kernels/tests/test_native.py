@@ -14,7 +14,7 @@ from teeny_core import f32, f64
 from teeny_core.op import Attrs, get
 from teeny_kernels import TEMPLATES
 from teeny_kernels.testing import operand, run
-from teeny_triton.ir import Pointer
+from teeny_triton.ir import Pointer, walk
 from teeny_triton.launch import Request
 
 compiler = pytest.importorskip("teeny_compiler.codegen.cpu", exc_type=ImportError)
@@ -81,6 +81,14 @@ CASES = {
     "dW by columns": (
         "conv2d_grad_weight",
         sliding(padding=2, weight_shape=(6, 1, 5, 5)), (9, 1, 19, 19), (9, 6, 19, 19),
+    ),
+    "large windows": ("conv2d", sliding(2, 3), (1, 3, 20, 20), (20, 3, 7, 7)),
+    "dW of large windows": (
+        "conv2d_grad_weight",
+        sliding(2, 3, weight_shape=(20, 3, 7, 7)), (1, 3, 20, 20), (1, 20, 10, 10),
+    ),
+    "dX of wide images": (
+        "conv2d_grad_input", sliding(input_shape=(1, 2, 6, 90)), (1, 24, 2, 86), (24, 2, 5, 5),
     ),
     "largest of squares": ("max_pool2d", pooling(2, 2), (2, 3, 6, 43)),
     "largest of windows": ("max_pool2d", pooling(3, 2, 1), (2, 3, 11, 70)),
@@ -169,6 +177,20 @@ def plan_of(op, attrs, inputs, out, machine):
     request = Request(op, attrs, tuple(map(operand, inputs)), operand(out))
     plans = (t.plan(request, machine) for t in TEMPLATES if op in t.ops)
     return next(plan for plan in plans if plan is not None)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("width", TARGETS)
+def test_tiles_fit_the_registers(name, width):
+    """Larger ones are cut by the compiler, which knows less of them than the kernels do."""
+    op, attrs, *shapes = CASES[name]
+    inputs = [np.zeros(shape, np.float32) for shape in shapes]
+    out = np.zeros(get(op).reference(Attrs(attrs), *inputs).shape, np.float32)
+    target = TARGETS[width]
+    most = target.vector_registers * target.lanes(f32)
+    for launch in plan_of(op, attrs, inputs, out, target).launches:
+        for step in walk(launch.function.body):
+            assert all(x.type.size <= most for x in (*step.operands, *step.results)), step
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -255,29 +255,32 @@ def add_chunks(
     t: Weights,
     channels: constexpr,
     filters: constexpr,
+    most: constexpr,
     EPILOGUE: constexpr,
 ) -> None:
     """Add the sums of all chunks in order, and store them as filters.
 
-    A program takes some filters by some channels. Grid: runs of channels, runs of filters, groups.
+    A program takes some filters by some channels, `most` taps at a time. Grid: runs of channels,
+    runs of filters, groups.
     """
     of = t.of
     group = tl.program_id(2)
     first, c = tl.program_id(1) * filters, tl.program_id(0) * channels
 
-    def add(nc: int) -> None:
-        k = tl.arange(0, nc * t.window)[None, :]
+    def add(start: int, count: Any) -> None:
+        """Store `count` taps of each filter, from tap `start` of the first channel on."""
+        k = start + tl.arange(0, count)[None, :]
         f = tl.arange(0, filters)[:, None]
         inside = None if of.filters % filters == 0 else f < of.filters - first
         if t.vectors:  # the filters are neighbours in memory: add first, then turn round
             at = first % t.width + tl.arange(0, filters)[None, :]
             panel = first // t.width * (of.taps * t.width)
-            place = panel + (c * t.window + k.reshape(nc * t.window, 1)) * t.width + at
-            total = tl.zeros((nc * t.window, filters), t.accumulator)
+            place = panel + (c * t.window + k.reshape(count, 1)) * t.width + at
+            total = tl.zeros((count, filters), t.accumulator)
             mask = None
         else:
             place = (first + f) * of.taps + c * t.window + k
-            total = tl.zeros((filters, nc * t.window), t.accumulator)
+            total = tl.zeros((filters, count), t.accumulator)
             mask = inside
         source = partial + group * t.size + place
         for chunk in range(chunks):
@@ -289,7 +292,12 @@ def add_chunks(
         index = (filter, channel, i, j)
         tl.store(at, EPILOGUE(value, index, inside, extra), inside)
 
+    def all_of(count: int) -> None:
+        """Store the taps of `count` channels."""
+        for start in tl.static_range(0, count * t.window, most):
+            add(start, min(most, count * t.window - start))
+
     if of.channels % channels == 0 or c + channels <= of.channels:
-        add(channels)
+        all_of(channels)
     else:
-        add(of.channels % channels)
+        all_of(of.channels % channels)

@@ -126,20 +126,21 @@ def conv_taps(
     def combine(row: Any) -> None:
         """Add the sums of the taps up, shifted, and store a row of each filter."""
         filter = tl.arange(0, of.filters)[:, None]
-        lane = tl.arange(0, t.across)[None, :]
-        acc = tl.zeros((of.filters, t.across), t.accumulator)
-        for j in tl.static_range(of.kernel[1]):
-            shift = t.margin + j * of.dilation[1] - of.left
-            acc += tl.load(turned + (j * of.filters + filter) * t.pitch + shift + lane)
-        mask = None if t.across == of.columns else lane < of.columns
-        index = (
-            image,
-            group * of.filters + filter,
-            of.origin[0] + row * of.step[0],
-            of.origin[1] + lane * of.step[1],
-        )
-        place = result + filter * of.y[2] + row * of.y[3] + lane * of.y[4]
-        tl.store(place, EPILOGUE(acc, index, mask, extra), mask)
+        for start in tl.static_range(0, t.across, t.lanes):
+            lane = start + tl.arange(0, t.lanes)[None, :]
+            acc = tl.zeros((of.filters, t.lanes), t.accumulator)
+            for j in tl.static_range(of.kernel[1]):
+                shift = t.margin + j * of.dilation[1] - of.left
+                acc += tl.load(turned + (j * of.filters + filter) * t.pitch + shift + lane)
+            mask = None if start + t.lanes <= of.columns else lane < of.columns
+            index = (
+                image,
+                group * of.filters + filter,
+                of.origin[0] + row * of.step[0],
+                of.origin[1] + lane * of.step[1],
+            )
+            place = result + filter * of.y[2] + row * of.y[3] + lane * of.y[4]
+            tl.store(place, EPILOGUE(acc, index, mask, extra), mask)
 
     for row in tl.range(first, last):
         for column in range(0, of.width // t.columns * t.columns, t.columns):

@@ -41,13 +41,13 @@ class ConvGradWeightTemplate:
         if g is None or x.dtype.bits < 16:
             return None
         t = _choose(geometry.forward(g), x.dtype, target)
-        return None if t is None else _plan(t, g.images, request)
+        return None if t is None else _plan(t, g.images, request, target)
 
 
 TEMPLATE = ConvGradWeightTemplate()
 
 
-def _plan(t: Weights, images: Dim, request: Request) -> Plan:
+def _plan(t: Weights, images: Dim, request: Request, target: Target) -> Plan:
     of = t.of
     x, dy = (operand_buffer(i, operand) for i, operand in enumerate(request.inputs))
     partial = buffer("temp", 0, t.accumulator)
@@ -63,12 +63,13 @@ def _plan(t: Weights, images: Dim, request: Request) -> Plan:
     )
     channels = min(of.channels, max(1, t.lanes * 2 // t.window))
     filters = t.lanes if t.vectors else 1
+    most = max(1, target.vector_registers - 4) if t.vectors else 2 * t.lanes
     total = launch(
         add_chunks,
         (-(-of.channels // channels), -(-of.filters // filters), of.groups),
         {"partial": partial, "dw": output_buffer(request.output, request.epilogue)},
         sizes={"chunks": chunks},
-        constants={"t": t, "channels": channels, "filters": filters},
+        constants={"t": t, "channels": channels, "filters": filters, "most": most},
         hook=Hook.of(request.epilogue),
         work=Work(
             chunks * (t.size * of.groups), (chunks + 1) * (t.size * of.groups) * x.dtype.itemsize
