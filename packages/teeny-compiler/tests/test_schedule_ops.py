@@ -330,3 +330,25 @@ def test_random_bits_match_the_definition(check: Any) -> None:
     kept = ops.where(ops.lt(bits, ops.full((3, N), 1 << 31, tn.u32)), wide, ops.neg(wide))
     graph = Graph("random", (x,), (state,), (bits, kept))
     check(graph, [finite(10)], {"random.state": np.array([1, 2, 3, 0], np.uint32)})
+
+
+@pytest.mark.parametrize("shape", [(9, 13), (N, 13), (16, N), (2, 9, N)], ids=str)
+def test_transposes_turn_squares(shape: tuple[Any, ...], check: Any) -> None:
+    rank = len(shape)
+
+    def build(x: Node, y: Node) -> Node:
+        turned = ops.permute(ops.mul(x, x), (*range(rank - 2), rank - 1, rank - 2))
+        return ops.add(turned, y)
+
+    turned = (*shape[:-2], shape[-1], shape[-2])
+    graph = graph_of(build, (shape, tn.f32), (turned, tn.f32))
+    sizes = [tuple(11 if n is N else n for n in s) for s in (shape, turned)]
+    schedule = check(graph, [finite(*size) for size in sizes])
+    assert "tile<4x4xf32>" in str(schedule.functions[0])
+
+
+def test_a_padded_transpose(check: Any) -> None:
+    graph = graph_of(
+        lambda x: ops.permute(ops.pad(x, (1, 0), (0, 2), 3.0), (1, 0)), ((N, 9), tn.f32)
+    )
+    check(graph, [finite(7, 9)])

@@ -28,6 +28,7 @@ from teeny_compiler.lower.evaluate import Evaluator, symbolic_dims
 from teeny_compiler.lower.loops import LoopPlan, plan_loops
 from teeny_compiler.lower.phases import Kept, Phases
 from teeny_compiler.lower.reductions import Accumulator, accumulator
+from teeny_compiler.lower.turn import Square, plan_turn
 from teeny_compiler.nest.nest import Nest, Store, dims_of
 
 
@@ -43,14 +44,18 @@ class Kernel:
 def generate(nest: Nest, target: Target, name: str) -> Kernel:
     """Return a kernel that computes a nest on a machine."""
     plan = plan_loops(nest, target)
+    turn = None if plan.lane is None else plan_turn(nest, plan.lane, target)
     scalars = symbolic_dims(nest, numel(nest.dims[d] for d in plan.rows))
     pointers = [(f"p{i}", Pointer(dtype)) for i, dtype in enumerate(nest.dtypes)]
     numbers = [(f"n{i}", i64) for i in range(len(scalars))]
     with tl.build_function(name, [*pointers, *numbers]) as build:
         addresses = dict(enumerate(build.arguments[: len(pointers)]))
         sizes = dict(zip(scalars, build.arguments[len(pointers) :], strict=True))
-        Generator(nest, plan, addresses, sizes).program()
-    return Kernel(build.function, plan.grid(nest), scalars)
+        if turn is not None:
+            Square(nest, turn, addresses, sizes).program()
+        else:
+            Generator(nest, plan, addresses, sizes).program()
+    return Kernel(build.function, (turn or plan).grid(nest), scalars)
 
 
 class Generator(Evaluator):

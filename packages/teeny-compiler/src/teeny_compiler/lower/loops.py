@@ -50,7 +50,7 @@ class LoopPlan:
 
 def plan_loops(nest: Nest, target: Target) -> LoopPlan:
     """Choose the loops of a nest for a machine."""
-    lane = _lane(nest)
+    lane = lane_of(nest)
     tile = 1 if lane is None else _tile(nest, lane, target)
     row = 0 if lane is None else _row_tile(nest, lane, target)
     others = [d for d in range(len(nest.dims)) if d != lane]
@@ -69,7 +69,7 @@ def plan_loops(nest: Nest, target: Target) -> LoopPlan:
     return LoopPlan(lane, tile, rows, folds, run, block)
 
 
-def _lane(nest: Nest) -> int | None:
+def lane_of(nest: Nest) -> int | None:
     """The dim along which most memory lies in a row; among equals the innermost one."""
     views = [i.view for i in nest.instructions if i.operand >= 0 and i.view]
     views += [store.view for store in nest.stores]
