@@ -13,9 +13,8 @@ from teeny_triton.launch import Epilogue, ScalarArg
 from teeny_triton.launch import Operand as BufferOperand
 
 from teeny_compiler.lower.elementwise import convert
-from teeny_compiler.lower.evaluate import Evaluator, symbolic_dims
+from teeny_compiler.lower.evaluate import TileEvaluator, symbolic_dims
 from teeny_compiler.nest.nest import Nest
-from teeny_compiler.nest.view import View
 
 
 def make_epilogue(nest: Nest, axes: Sequence[int], main: int, shape: Sequence[Dim]) -> Epilogue:
@@ -34,7 +33,7 @@ def make_epilogue(nest: Nest, axes: Sequence[int], main: int, shape: Sequence[Di
     ) -> Tile:
         addresses = dict(zip(extra, arguments, strict=False))
         sizes = dict(zip(passed, arguments[len(extra) :], strict=True))
-        evaluator = _TileEvaluator(nest, addresses, sizes, index, axes, shape, mask)
+        evaluator = _Epilogue(nest, addresses, sizes, index, axes, shape, mask)
         result = convert(tile, _result_dtype(nest, tile))
         evaluator.run(result)
         for store in others:
@@ -58,7 +57,7 @@ def _key(nest: Nest, axes: Sequence[int], main: int) -> str:
     return hashlib.sha256(f"{anonymous} {tuple(axes)} {main}".encode()).hexdigest()[:16]
 
 
-class _TileEvaluator(Evaluator):
+class _Epilogue(TileEvaluator):
     """Evaluates at the index tiles that a template hands over."""
 
     def __init__(
@@ -71,9 +70,8 @@ class _TileEvaluator(Evaluator):
         shape: Sequence[Dim],
         mask: Tile | None,
     ) -> None:
-        super().__init__(nest, None, 1, addresses, sizes)
+        super().__init__(nest, addresses, sizes)
         self.mask = mask
-        self.bounds: dict[int, Tile] = {}
         first = 0
         for index, count, extent in zip(place, axes, shape, strict=True):
             dims = range(first, first + count)
@@ -99,15 +97,6 @@ class _TileEvaluator(Evaluator):
                 self.scopes[-1][i] = result
             else:
                 self.compute(i)
-
-    def inside(self, view: View, tiled: bool) -> Tile | None:
-        """Return where the guards hold and the indices that move the view exist."""
-        found = super().inside(view, tiled=False)
-        for dim, stride in enumerate(view.strides):
-            if stride != 0 and dim in self.bounds:
-                below = self.bounds[dim]
-                found = below if found is None else below & found
-        return found
 
 
 def _is_touched(nest: Nest, operand: int, main: int) -> bool:

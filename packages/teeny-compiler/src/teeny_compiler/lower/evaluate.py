@@ -10,7 +10,7 @@ from teeny_triton import language as tl
 from teeny_triton.language import Operand, Tile
 
 from teeny_compiler.lower import elementwise
-from teeny_compiler.nest.nest import Instruction, Nest
+from teeny_compiler.nest.nest import Instruction, Nest, dims_of
 from teeny_compiler.nest.view import View
 
 
@@ -195,6 +195,27 @@ class Evaluator:
         low, high = number.to(u32), (number >> 32).to(u32)
         words = tl.philox(first, second, low, high, instruction.attrs["site"], step)
         return words[0].broadcast_to(number.shape)
+
+
+class TileEvaluator(Evaluator):
+    """Evaluates where the indices of dims are tiles that broadcast, of which not all may exist.
+
+    `bounds` holds, for a dim, which of its indices exist; a dim that is not there has all.
+    """
+
+    def __init__(
+        self, nest: Nest, addresses: Mapping[int, Tile], sizes: Mapping[Expr, Tile]
+    ) -> None:
+        super().__init__(nest, None, 1, addresses, sizes)
+        self.bounds: dict[int, Tile] = {}
+
+    def inside(self, view: View, tiled: bool) -> Tile | None:
+        """Return where the guards hold and the indices that move the view exist."""
+        found = super().inside(view, tiled=False)
+        for dim in sorted(dims_of(view) & self.bounds.keys()):
+            below = self.bounds[dim]
+            found = below if found is None else below & found
+        return found
 
 
 def _view(instruction: Instruction) -> View:

@@ -16,9 +16,8 @@ from teeny_triton import language as tl
 from teeny_triton.language import Operand, Tile
 from teeny_triton.target import Target
 
-from teeny_compiler.lower.evaluate import Evaluator
+from teeny_compiler.lower.evaluate import TileEvaluator
 from teeny_compiler.nest.nest import REDUCTIONS, Instruction, Nest, dims_of
-from teeny_compiler.nest.view import View
 
 SMALLEST = 4
 """The side of the smallest square worth turning."""
@@ -67,16 +66,15 @@ def _is_long(extent: Dim, side: int) -> bool:
     return not isinstance(extent, int) or extent >= side
 
 
-class Square(Evaluator):
+class Square(TileEvaluator):
     """Evaluates on squares: the indices of two dims are tiles, along one axis each."""
 
     def __init__(
         self, nest: Nest, plan: Turn, addresses: Mapping[int, Tile], sizes: Mapping[Expr, Tile]
     ) -> None:
-        super().__init__(nest, None, 1, addresses, sizes)
+        super().__init__(nest, addresses, sizes)
         self.plan = plan
         self.steps = tl.arange(0, plan.side)
-        self.bounds: dict[int, Tile] = {}
 
     def program(self) -> None:
         """Emit one program: the squares of a strip."""
@@ -117,11 +115,3 @@ class Square(Evaluator):
             value = self.value(store.value).broadcast_to(shape)
             mask = self.inside(store.view, tiled=True)
             tl.store(self.address(store.operand, store.view), value, mask)
-
-    def inside(self, view: View, tiled: bool) -> Tile | None:
-        """Return where the guards hold and the places that move the view exist."""
-        found = super().inside(view, tiled=False)
-        for dim in sorted(dims_of(view) & self.bounds.keys()):
-            below = self.bounds[dim]
-            found = below if found is None else below & found
-        return found
