@@ -82,7 +82,11 @@ class _Epilogue(TileEvaluator):
             first += count
 
     def _split_index(self, index: Tile, dims: range) -> None:
-        """Give each dim that an axis is made of its part of the axis's index."""
+        """Give each dim that an axis is made of its part of the axis's index.
+
+        A scalar may count something large, as images do: it goes on in 64 bits.
+        """
+        index = index if index.shape else index.to(i64)
         for dim in reversed(dims[1:]):
             extent = self.dim(self.nest.dims[dim])
             self.index[dim] = index % extent

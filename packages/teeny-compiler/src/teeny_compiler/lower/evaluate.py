@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from teeny_core import Dim, Expr, i64, u32
+from teeny_core import Dim, Expr, i32, i64, u32
 from teeny_triton import language as tl
 from teeny_triton.language import Operand, Tile
 
@@ -122,9 +122,9 @@ class Evaluator:
 
     def _lane_steps(self, stride: Dim) -> Tile:
         assert self.lanes is not None
-        if isinstance(stride, int):
+        if isinstance(stride, int) and abs(stride) * self.lanes.numel <= i32.max:
             return self.lanes if stride == 1 else self.lanes * stride
-        return self.lanes.to(i64) * self.sizes[stride]
+        return self.lanes.to(i64) * self.dim(stride)
 
     def inside(self, view: View, tiled: bool) -> Tile | None:
         """Return where the guards of a view hold, and the lanes exist when `tiled`."""
