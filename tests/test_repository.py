@@ -5,6 +5,7 @@ import sys
 from workspace import ROOT
 
 MACHINE_PATH = re.compile(r"(?<![\w.~}])/(?:home|root|tmp|work)/")
+CODE = re.compile(r"^( *)```.*?^\1```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 RELATIVE_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
 CORE_IMPORT_SECONDS = 0.2
 
@@ -37,7 +38,7 @@ def test_links_between_files_lead_somewhere() -> None:
         f"{name}: {target}"
         for name, text in tracked_texts().items()
         if name.endswith(".md")
-        for target in RELATIVE_LINK.findall(text)
+        for target in RELATIVE_LINK.findall(CODE.sub("", text))
         if not ((ROOT / name).parent / target).exists()
     ]
     assert found == []

@@ -111,7 +111,7 @@ ops.register(
         _infer,
         _reference,
         None,
-        frozenset({"contraction"}),
+        frozenset({"contraction", "compound"}),
         3,
         ("dilation", "groups", "padding", "stride"),
         _expand,
