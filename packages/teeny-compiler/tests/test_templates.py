@@ -14,7 +14,7 @@ from teeny_compiler.schedule import Schedule, make_schedule
 from teeny_compiler.schedule.run import run_schedule
 from teeny_core import Graph, Node, f32, ops
 from teeny_core.internal import evaluate_updates
-from teeny_triton import Ptr, Target, build_function
+from teeny_triton import Facts, Ptr, Target, build_function
 from teeny_triton import language as tl
 from teeny_triton.launch import BufferArg, Launch, Plan, Request
 
@@ -43,8 +43,9 @@ class Products:
         assert isinstance(columns, int)
         epilogue = request.epilogue
         more = [] if epilogue is None else epilogue.operands
-        parameters = [(name, Ptr[f32]) for name in ("a", "b", "y")]
-        parameters += [(f"e{i}", Ptr[operand.dtype]) for i, operand in enumerate(more)]
+        shared = Facts(noalias=False)  # the result may replace what the epilogue reads
+        parameters = [("a", Ptr[f32]), ("b", Ptr[f32]), ("y", Ptr[f32], shared)]
+        parameters += [(f"e{i}", Ptr[operand.dtype], shared) for i, operand in enumerate(more)]
         with build_function("products", parameters) as build:
             left, right, out, *extra = build.arguments
             row = tl.program_id(0)
@@ -173,3 +174,19 @@ def test_row_and_column_values_meet_in_an_epilogue() -> None:
     )
     arrays = [normal(5, 6), normal(6, 7), normal(7), normal(5, 1)]
     run(Graph("outer", (x, w, b, c), (), (y,)), [Products()], arrays)
+
+
+def test_a_light_update_is_made_while_the_gradient_is_in_registers() -> None:
+    x, dy, p, v = leaf("x", 6, 5), leaf("dy", 6, 7), leaf("p", 5, 7), leaf("v", 5, 7)
+    gradient = ops.matmul(x, dy, transpose_a=True)
+    speed = ops.add(ops.mul(v, ops.full((5, 7), 0.9, f32)), gradient)
+    new = ops.sub(p, ops.mul(speed, ops.full((5, 7), 0.1, f32)))
+    graph = Graph("sgd", (x, dy), (p, v), (), ((p, new), (v, speed)))
+    schedule = make_schedule(FXGraph.from_graph(graph), TARGET, [Products()])
+    assert len(schedule.steps) == 1
+    arrays = [normal(6, 5), normal(6, 7)]
+    parameters = {"p": normal(5, 7), "v": normal(5, 7)}
+    _, wanted = evaluate_updates(graph, arrays, parameters)
+    run_schedule(schedule, arrays, parameters, {})
+    for name, value in wanted.items():
+        np.testing.assert_allclose(parameters[name], value, rtol=1e-5, atol=1e-6)

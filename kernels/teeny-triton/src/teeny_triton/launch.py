@@ -65,7 +65,8 @@ class Epilogue:
     dtype), one integer index tile or scalar for each axis of the output, broadcastable to the
     tile, the mask under which it will store (None: all lanes), and the values of `arguments`;
     `apply` returns the tile to store, of `dtype`. It is called once for each stored element, for
-    it may itself store through the operands listed in `written`. `key` names it for caches.
+    it may itself store through the operands listed in `written`. `key` names it for caches. The
+    output may lie where one of `operands` does, which it then replaces element by element.
     """
 
     apply: Callable[[Tile, Sequence[Tile], Tile | None, Sequence[Tile]], Tile]

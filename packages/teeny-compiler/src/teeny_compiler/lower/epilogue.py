@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from teeny_core import Dim, DType, Expr, i64
 from teeny_triton import language as tl
-from teeny_triton.language import Tile
+from teeny_triton.language import Operand, Tile
 from teeny_triton.launch import Epilogue, ScalarArg
 from teeny_triton.launch import Operand as BufferOperand
 
@@ -25,7 +25,7 @@ def make_epilogue(nest: Nest, axes: Sequence[int], main: int, shape: Sequence[Di
     """
     own = next(store for store in nest.stores if store.operand == main)
     others = tuple(store for store in nest.stores if store is not own)
-    extra = tuple(i for i in range(len(nest.operands)) if _is_touched(nest, i, main))
+    extra = extra_operands(nest, main)
     passed = symbolic_dims(nest, *shape)
 
     def apply(
@@ -73,7 +73,8 @@ class _Epilogue(TileEvaluator):
         super().__init__(nest, addresses, sizes)
         self.mask = mask
         first = 0
-        for index, count, extent in zip(place, axes, shape, strict=True):
+        for given, count, extent in zip(place, axes, shape, strict=True):
+            index = _wide(given)
             dims = range(first, first + count)
             self._split_index(index, dims)
             if self.mask is not None:
@@ -82,11 +83,7 @@ class _Epilogue(TileEvaluator):
             first += count
 
     def _split_index(self, index: Tile, dims: range) -> None:
-        """Give each dim that an axis is made of its part of the axis's index.
-
-        A scalar may count something large, as images do: it goes on in 64 bits.
-        """
-        index = index if index.shape else index.to(i64)
+        """Give each dim that an axis is made of its part of the axis's index."""
         for dim in reversed(dims[1:]):
             extent = self.dim(self.nest.dims[dim])
             self.index[dim] = index % extent
@@ -103,10 +100,18 @@ class _Epilogue(TileEvaluator):
                 self.compute(i)
 
 
-def _is_touched(nest: Nest, operand: int, main: int) -> bool:
-    if operand != main:
-        return True
-    return any(instruction.operand == operand for instruction in nest.instructions)
+def _wide(index: Operand) -> Tile:
+    """Return an index of a template; a scalar may count images, and goes on in 64 bits."""
+    return index if isinstance(index, Tile) and index.shape else tl.cast(index, i64)
+
+
+def extra_operands(nest: Nest, main: int) -> tuple[int, ...]:
+    """Return the operands that an epilogue reads or stores itself, in the order it takes them.
+
+    The template's own result, `main`, is among them where the epilogue reads what it replaces.
+    """
+    read = {instruction.operand for instruction in nest.instructions}
+    return tuple(i for i in range(len(nest.operands)) if i != main or i in read)
 
 
 def _result_dtype(nest: Nest, tile: Tile) -> DType:

@@ -28,7 +28,7 @@ from teeny_triton.target import Target
 
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.lower.call import Call, Calls, Place, StorageArg, TempArg
-from teeny_compiler.lower.epilogue import make_epilogue
+from teeny_compiler.lower.epilogue import extra_operands, make_epilogue
 from teeny_compiler.lower.kernels import NestKernels
 from teeny_compiler.lower.serial import SERIAL
 from teeny_compiler.nest.bodies import body_of
@@ -155,7 +155,7 @@ class TemplateLowering:
             return self._ask(self.templates, number, storages, output, label, result)
         shape = self.graph.nodes[number].shape
         epilogue = make_epilogue(nest, nest.axes, main.operand, shape)
-        extra = tuple(s for i, s in enumerate(nest.operands) if i != main.operand)
+        extra = tuple(nest.operands[i] for i in extra_operands(nest, main.operand))
         return self._ask(self.templates, number, storages, output, label, result, epilogue, extra)
 
     def _apart(
@@ -327,7 +327,7 @@ def _resolve(plan: Plan, places: Mapping[BufferArg, Place], label: str, once: Se
 def _own_store(nest: Nest) -> Store | None:
     """The store that a template does itself: to an operand that the epilogue does not read."""
     read = {instruction.operand for instruction in nest.instructions}
-    return next((store for store in nest.stores if store.operand not in read), None)
+    return next((store for store in nest.stores if store.operand not in read), nest.stores[0])
 
 
 def _operand(view: View, dtype: DType) -> Operand:

@@ -5,6 +5,7 @@ Every root starts as a group of its own. Then, in this order,
 1. a template takes in the elementwise group that alone reads its raw result (its epilogue);
 2. groups merge with those that they read from, where the merged group is still one pass over one
    index space: producers into consumers, reductions over the same axes with what follows them;
+   light ones become epilogues now that they are one (the update of a weight by its gradient);
 3. a template's epilogue takes in more elementwise groups that read what it computes;
 4. groups over one index space that read the same memory merge side by side.
 
@@ -26,7 +27,7 @@ from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.nest.estimate import estimate, size
 from teeny_compiler.nest.group import Group
 from teeny_compiler.nest.moves import template_bases
-from teeny_compiler.nest.nest import REDUCTIONS, Nest
+from teeny_compiler.nest.nest import COSTS, REDUCTIONS, Nest
 from teeny_compiler.nest.read import InexpressibleError, Storages, read_group
 from teeny_compiler.nest.view import View
 from teeny_compiler.schedule.roots import LEAVES, Roots, find_roots, is_template
@@ -37,6 +38,10 @@ MAX_INSTRUCTIONS = 160
 
 STRIDED_RESULTS = frozenset({"matmul", "attention"})
 """Templates whose result may be written in another order of axes."""
+
+LIGHT = 12
+"""Operations of an update that is made from the gradient while that is in registers. A costlier
+one, as Adam's with its root and quotients, needs more registers than a product leaves."""
 
 FEW_ROWS = 4
 MUCH_WORK = 32 * 1024
@@ -70,6 +75,7 @@ def fuse(graph: FXGraph, fixed: Set[int] = frozenset()) -> Fusion:
     fuser = _Fuser(graph, expressible(graph, find_roots(graph, fixed)))
     fuser.first_epilogues()
     fuser.chains()
+    fuser.first_epilogues(most=LIGHT)
     fuser.more_epilogues()
     fuser.siblings()
     return Fusion(graph, fuser.roots, fuser.finish(), fuser.nests)
@@ -142,15 +148,25 @@ class _Fuser:
 
     # --- the four steps ----------------------------------------------------------------------
 
-    def first_epilogues(self) -> None:
-        """Let each template take in the one elementwise group that reads its result."""
+    def first_epilogues(self, most: int | None = None) -> None:
+        """Let each template take in the one elementwise group that reads its result.
+
+        Of at most `most` operations for each element, when that is given.
+        """
         for number in sorted(self.groups):
             group = self.groups.get(number)
             if group is None or group.template is None or group.template in self.roots.forced:
                 continue
             readers = self.readers((group.template,), number)
-            if len(readers) == 1:
+            if len(readers) == 1 and (most is None or self.is_light(readers[0], most)):
                 self.take_epilogue(number, readers[0])
+
+    def is_light(self, number: int, most: int) -> bool:
+        """Whether a group takes at most some operations for each element."""
+        if self.groups[number].template is not None:
+            return False
+        nest = self.nest(self.groups[number])
+        return sum(COSTS.get(i.op, 1) for i in nest.instructions) <= most
 
     def more_epilogues(self) -> None:
         """Let templates compute further results from what is in their registers."""
