@@ -6,6 +6,7 @@ Exact rules are compared bit for bit on data with NaN, infinities, signed zeros 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -336,3 +337,12 @@ def test_fast_rules_ask_for_permission(name: str) -> None:
     graph = FXGraph.from_graph(example.graph(example.make))
     assert name not in explain(graph, Policy(frozen=True)).fired
     assert name not in explain(graph, Policy(ALL.safety, frozen=False)).fired
+
+
+def test_threads_take_turns() -> None:
+    graph = FXGraph.from_graph(EXAMPLES["f(f(x)) -> x"].graph(EXAMPLES["f(f(x)) -> x"].make))
+    with ThreadPoolExecutor(4) as pool:
+        reports = list(pool.map(lambda _: explain(graph, ALL), range(12)))
+    assert {report.graph for report in reports} == {reports[0].graph}
+    assert not any(report.problem for report in reports)
+    assert "f(f(x)) -> x" in str(reports[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -176,11 +177,15 @@ class Snapshot:
 
 
 class Engine:
-    """egglog loaded with some rules; each graph is pushed, run, read out and popped."""
+    """egglog loaded with some rules; each graph is pushed, run, read out and popped.
+
+    One graph at a time: `loaded` waits for other threads.
+    """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         from egglog import bindings
 
+        self._lock = threading.Lock()
         self._folder = Path(tempfile.mkdtemp(prefix="teeny-egraph-"))
         atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
         self._egraph = bindings.EGraph(fact_directory=str(self._folder))
@@ -196,13 +201,14 @@ class Engine:
     @contextmanager
     def loaded(self, facts: Facts) -> Iterator[None]:
         """Hold the facts of a graph while the body runs."""
-        self._run("(push)")
-        try:
-            self._fired: dict[str, int] = {}
-            self._load(facts)
-            yield
-        finally:
-            self._run("(pop)")
+        with self._lock:
+            self._run("(push)")
+            try:
+                self._fired: dict[str, int] = {}
+                self._load(facts)
+                yield
+            finally:
+                self._run("(pop)")
 
     def _load(self, facts: Facts) -> None:
         lines = [
