@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,14 @@ def sides(ours: Callable[[], Any], theirs: Callable[[], Any]) -> Sides:
     return Sides(ours, theirs, lambda: (outputs(ours()), outputs(theirs())))
 
 
-def program_of(function: Function, examples: Sequence[NDArray[Any]]) -> tn.Program:
+def program_of(
+    function: Function,
+    examples: Sequence[NDArray[Any]],
+    options: Mapping[str, str] | None = None,
+) -> tn.Program:
     """Trace `function` over tensors shaped like `examples` and compile it for the CPU."""
     handles = [tn.SymTensor.input(tn.dtype(array.dtype), array.shape) for array in examples]
-    return tn.compile(tn.trace(function, *handles), device=DEVICE)
+    return tn.compile(tn.trace(function, *handles), device=DEVICE, options=options)
 
 
 def peer_call(function: Function, arrays: Sequence[NDArray[Any]]) -> Callable[[], Any]:

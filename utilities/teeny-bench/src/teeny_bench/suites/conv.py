@@ -11,8 +11,8 @@ import teeny_core as tn
 from teeny_core import ops
 
 from teeny_bench.case import Case, Sides
-from teeny_bench.peers import torch_module
-from teeny_bench.programs import normal, pair
+from teeny_bench.peers import compiled, torch_module
+from teeny_bench.programs import normal, pair, peer_call, program_of, sides
 
 
 @dataclass(frozen=True)
@@ -96,16 +96,20 @@ def cases(peer: str) -> Iterator[Case]:
 
 
 def _forward(peer: str, shape: Shape) -> Sides:
+    """Weights never change, as in inference: neither side sees a new one in a call."""
     stride, padding, groups = shape.stride, shape.padding, shape.groups
     reference = torch_module().nn.functional.conv2d
+    x, w, bias = normal(0, shape.input, shape.weight, (shape.filters,))
+    held, shift = tn.Tensor(w), tn.Tensor(bias)
 
-    def ours(x: Any, w: Any, bias: Any) -> Any:
-        return tn.conv2d(x, w, bias, stride=stride, padding=padding, groups=groups)
+    def ours(x: Any) -> Any:
+        return tn.conv2d(x, held, shift, stride=stride, padding=padding, groups=groups)
 
     def theirs(x: Any, w: Any, bias: Any) -> Any:
         return reference(x, w, bias, stride=stride, padding=padding, groups=groups)
 
-    return pair(peer, ours, theirs, normal(0, shape.input, shape.weight, (shape.filters,)))
+    program = program_of(ours, [x], {"frozen": "on"})
+    return sides(lambda: program(x), peer_call(compiled(peer, theirs), [x, w, bias]))
 
 
 def _input_gradient(peer: str, shape: Shape) -> Sides:
