@@ -54,7 +54,7 @@ def generate(nest: Nest, target: Target, name: str) -> Kernel:
         if turn is not None:
             Square(nest, turn, addresses, sizes).program()
         else:
-            Generator(nest, plan, addresses, sizes).program()
+            Generator(nest, plan, addresses, sizes, target.cache_line).program()
     return Kernel(build.function, (turn or plan).grid(nest), scalars)
 
 
@@ -62,10 +62,16 @@ class Generator(Evaluator):
     """Emits the loops of a kernel around the evaluation of its instructions."""
 
     def __init__(
-        self, nest: Nest, plan: LoopPlan, addresses: Mapping[int, Tile], sizes: Mapping[Expr, Tile]
+        self,
+        nest: Nest,
+        plan: LoopPlan,
+        addresses: Mapping[int, Tile],
+        sizes: Mapping[Expr, Tile],
+        cache_line: int,
     ) -> None:
         super().__init__(nest, plan.lane, plan.tile, addresses, sizes)
         self.plan = plan
+        self.cache_line = cache_line
         self.phases = Phases(nest, plan)
         self.keeping = {
             i: tl.scratch(place.scratch, nest.instructions[i].dtype)
@@ -202,11 +208,30 @@ class Generator(Evaluator):
                 self.scopes[-1][i] = tl.load(pointer, None if place.scratch else self.mask)
                 continue
             self.compute(i)
+            if phase == 1:
+                self.prefetch_next_row(i)
             if place is not None and (place.scratch or not self.is_stored_now(i, place, phase)):
                 value = self.value(i)
                 shape = () if self.lanes is None else self.lanes.shape
                 mask = None if place.scratch else self.mask
                 tl.store(self.kept_address(i, place), value.broadcast_to(shape), mask)
+
+    def prefetch_next_row(self, i: int) -> None:
+        """Ask for what a load of a full tile will read in the next row.
+
+        The first phase of a row waits for memory, the later ones run from the cache; so the second
+        has the time to bring the next row in. Rows lie one stride apart where one dim counts them.
+        """
+        instruction, plan = self.nest.instructions[i], self.plan
+        view, whole = instruction.view, self.mask is None
+        if instruction.op != "load" or view is None or not whole or plan.lane is None:
+            return
+        if len(plan.rows) != 1 or view.strides[plan.rows[0]] == 0 or view.strides[plan.lane] != 1:
+            return
+        step = self.dim(view.strides[plan.rows[0]])
+        pointer = self.addresses[instruction.operand] + self.affine(view.strides, view.offset)
+        for ahead in range(0, plan.tile, max(1, self.cache_line // instruction.dtype.itemsize)):
+            tl.prefetch(pointer + step + ahead)
 
     def is_stored_now(self, i: int, place: Kept, phase: int) -> bool:
         """Whether a store of the nest puts the value in its place in this phase anyway."""
