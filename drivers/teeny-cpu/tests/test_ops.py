@@ -68,3 +68,21 @@ def test_empty_operands(function: Callable[..., Any], shapes: Sequence[tuple[int
         tn.compile(graph, "cpu")(*arrays), tn.evaluate(graph, arrays), strict=True
     ):
         np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize("dtype", [tn.f64, tn.f32, tn.f16, tn.bf16, tn.i32])
+@pytest.mark.parametrize("along", [False, True], ids=["take", "take_along"])
+def test_an_index_that_does_not_exist_is_seen(dtype: tn.DType, along: bool) -> None:
+    table = np.arange(12).reshape(4, 3).astype(dtype.numpy)
+    index = np.array([0, 4, 3, -1, 2**40])
+    if along:
+        index = np.repeat(index[:, None], 3, 1)
+    node = (ops.take_along if along else ops.take)(
+        rows := ops.input("x", table.shape, dtype), at := ops.input("i", index.shape, tn.i64), 0
+    )
+    found = tn.compile(Graph("rows", (rows, at), (), (node,)), "cpu")(table, index)
+    missing = np.nan if dtype.is_float else 0
+    wanted = np.stack([table[0], table[3]]).astype(np.float64)
+    got = np.asarray(found).astype(np.float64)
+    np.testing.assert_array_equal(got[[0, 2]], wanted)
+    np.testing.assert_array_equal(got[[1, 3, 4]], np.full((3, 3), missing))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import and_
 
 from teeny_core import Dim, Expr, i32, i64, u32
 from teeny_triton import language as tl
@@ -151,21 +153,24 @@ class Evaluator:
         return tl.load(self.address(instruction.operand, view), mask)
 
     def gather(self, instruction: Instruction) -> Tile:
-        """Read the element that an index picks; zero for an index that does not exist."""
+        """Read the element that an index picks, or `missing` for one that does not exist."""
         view = _view(instruction)
         address = self.address(instruction.operand, view)
-        mask = self.inside(view, tiled=False)
         attrs = instruction.attrs
+        exists: Tile | None = None
         for arg, stride, limit in zip(
             instruction.args, attrs["strides"], attrs["limits"], strict=True
         ):
             index = self.value(arg).to(i64)
             address = address + index * self.dim(stride)
-            exists = (index >= 0) & (index < self.dim(limit))
-            mask = exists if mask is None else exists & mask
-        if self.mask is not None and address.shape:
-            mask = self.mask if mask is None else self.mask & mask
-        return tl.load(address, mask)
+            valid = (index >= 0) & (index < self.dim(limit))
+            exists = valid if exists is None else valid & exists
+        lanes = self.mask if address.shape else None
+        masks = [m for m in (exists, self.inside(view, tiled=False), lanes) if m is not None]
+        value = tl.load(address, reduce(and_, masks) if masks else None)
+        if exists is None or attrs["missing"] == 0:
+            return value
+        return tl.where(exists, value, attrs["missing"])
 
     def index_value(self, instruction: Instruction) -> Tile:
         """Return the number of the place."""

@@ -33,7 +33,8 @@ class Instruction:
     """One value of a nest: an elementwise op of the graph, a reduction, or one of
 
     - `load`: element of an operand at `view`, zero where a guard of it fails;
-    - `gather`: the same, plus `strides` times the arguments, indices below `limits`; else zero;
+    - `gather`: the same, plus `strides` times the arguments, indices below `limits`; `missing` for
+      an index that does not exist;
     - `index`: the i64 number `view` itself; `inside`: whether the guards of `view` hold;
     - `constant` {value}, `size` {dim}: scalars;
     - `random`: Philox word of element number `view` under the state that the operand holds;

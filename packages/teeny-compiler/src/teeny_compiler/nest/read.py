@@ -7,6 +7,7 @@ copied. What no view expresses raises `InexpressibleError`, and the scheduler fu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -299,7 +300,11 @@ class _Reader:
         if home is None:
             raise InexpressibleError(f"%{x} is indexed but not in memory")
         node = self.graph.nodes[x]
-        attrs = Attrs(strides=(row_major(node.shape)[axis],), limits=(node.shape[axis],))
+        attrs = Attrs(
+            strides=(row_major(node.shape)[axis],),
+            limits=(node.shape[axis],),
+            missing=math.nan if node.dtype.is_float else 0,
+        )
         operand = self._operand(home, node.dtype)
         return self.emit(
             Instruction("gather", (index,), node.dtype, attrs, operand=operand, view=view)
@@ -335,6 +340,7 @@ class _Reader:
         attrs = Attrs(
             strides=tuple(strides[axis] for axis in at),
             limits=tuple(node.shape[axis] for axis in at),
+            missing=0,
         )
         indices = tuple(at.values())
         return self.emit(

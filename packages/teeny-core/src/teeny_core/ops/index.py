@@ -1,7 +1,8 @@
 """Operations that move elements to or from places given by an index tensor.
 
-Indices are integers in [0, n). One outside is an error, which the references report; devices may
-do so when they can, and read or write nothing outside of the tensor in any case.
+Indices are integers in [0, n). One outside is an error, which the references report. A device whose
+compiled code cannot raise reads NaN there, or 0 where the type has none, and writes nothing; none
+touches memory outside of the tensor.
 """
 
 from __future__ import annotations
