@@ -110,8 +110,6 @@ KINDS = ["sum", "prod", "max", "min", "argmax", "argmin"]
 
 @pytest.mark.parametrize("shape", REDUCED, ids=str)
 def test_reduce(agree, target, shape):
-    if not target.vector_bits and np.prod(shape) > 64:
-        pytest.skip("one element at a time, unrolled")
     reduces(agree, target, shape, f32, KINDS)
 
 

@@ -157,15 +157,15 @@ def reached(
 ) -> Iterator[tuple[Value, Axes]]:
     """Yield all values that computing some values involves, with the loops that they follow."""
     seen: set[tuple[Value, Axes]] = set()
-    todo = [(value, axes if value.type.shape else ()) for value in values]
-    while todo:
-        value, follows = todo.pop()
+    worklist = [(value, axes if value.type.shape else ()) for value in values]
+    while worklist:
+        value, follows = worklist.pop()
         if (value, follows) in seen:
             continue
         seen.add((value, follows))
         yield value, follows
         if value not in stop and facts.is_lazy(value):
-            todo.extend(facts.sources(value, follows))
+            worklist.extend(facts.sources(value, follows))
 
 
 def must_keep(facts: Facts, op: Op) -> bool:
@@ -193,14 +193,14 @@ def _end(facts: Facts, op: Op) -> int:
 def roots_of(facts: Facts, value: Value) -> Iterator[Op]:
     """Yield the ops that use a value other than to compute lazy values."""
     seen: set[Op] = set()
-    todo = [value]
-    while todo:
-        for op in facts.users.get(todo.pop(), []):
+    worklist = [value]
+    while worklist:
+        for op in facts.users.get(worklist.pop(), []):
             if op in seen:
                 continue
             seen.add(op)
             lazy = [r for r in op.results if r.type.shape and facts.is_lazy(r)]
             if lazy:
-                todo.extend(op.results)
+                worklist.extend(op.results)
             else:
                 yield op
