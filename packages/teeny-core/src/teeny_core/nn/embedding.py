@@ -14,7 +14,8 @@ class Embedding(Layer[[AnyTensor], AnyTensor]):
     """A row of the weight for each index: integers (...) → (..., embedding_dim).
 
     The weight (num_embeddings, embedding_dim) starts normal; the row `padding_idx`, where there is
-    one, starts as zeros and gets no gradient.
+    one, starts as zeros and gets no gradient. An index that does not exist is an error on the
+    device `ndarray`; compiled code cannot raise, and gives a row of NaN.
     """
 
     def __init__(
