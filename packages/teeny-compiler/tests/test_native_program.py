@@ -1,15 +1,16 @@
 """Schedules as native functions: sizes, addresses, grids and arguments against Python's values."""
 
 import ctypes
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from teeny_compiler.codegen.cpu.program import Kernel, arena_bytes, emit_program
-from teeny_compiler.codegen.llvm import compile_object, jit
+from teeny_compiler.codegen.llvm import assembly, compile_object, jit
 from teeny_compiler.pool import emit_pool
 from teeny_compiler.schedule.plan import Buffer, BufferRef, Schedule, Step
 from teeny_compiler.target import host_target
@@ -185,15 +186,33 @@ def test_scalars_have_the_bits_of_their_dtype() -> None:
         assert bits == np.array(value).astype(dtype.numpy).tobytes()
 
 
-def test_symbolic_sizes_become_floating_scalars() -> None:
-    dtypes = [f16, bf16, f32, f64]
-    functions = {dtype: function("put", Pointer(i64), dtype) for dtype in dtypes}
-    steps = [put_step(functions[d], ScalarArg(N * 3, d), i) for i, d in enumerate(dtypes)]
+FLOATS = (f16, bf16, f32, f64)
+
+
+def float_sizes() -> tuple[Schedule, dict[Function, Kernel]]:
+    """Three times `n` as a scalar of each floating dtype."""
+    functions = {dtype: function("put", Pointer(i64), dtype) for dtype in FLOATS}
+    steps = [put_step(functions[d], ScalarArg(N * 3, d), i) for i, d in enumerate(FLOATS)]
     schedule = Schedule("floats", ("n",), (output((4,)),), tuple(steps), (0,))
+    return schedule, {f: Kernel("put") for f in functions.values()}
+
+
+@pytest.mark.parametrize("size", [0, 5, 1366, 43690, 10**9 + 7])
+def test_symbolic_sizes_become_floating_scalars(size: int) -> None:
     found = np.zeros(4, np.int64)
-    Native(schedule, {f: Kernel("put") for f in functions.values()})([found], [5])
-    for row, dtype in zip(found, dtypes, strict=True):
-        assert row.tobytes()[: dtype.itemsize] == np.array(15).astype(dtype.numpy).tobytes()
+    Native(*float_sizes())([found], [size])
+    for row, dtype in zip(found, FLOATS, strict=True):
+        with np.errstate(over="ignore"):
+            expected = np.array(3 * size).astype(dtype.numpy)
+        assert row.tobytes()[: dtype.itemsize] == expected.tobytes()
+
+
+@pytest.mark.parametrize("features", [(), ("avx2", "f16c"), ("avx512f", "avx512bf16")])
+def test_floating_sizes_call_no_library(features: tuple[str, ...]) -> None:
+    target = replace(TARGET, triple="x86_64-unknown-linux-gnu", features=frozenset(features))
+    text = assembly(emit_program(*float_sizes(), target), target)
+    called = set(re.findall(r"\bcall\w*\s+(\S+)", text))
+    assert not {name for name in called if name.startswith("__")}
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 1000])

@@ -18,12 +18,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from teeny_core import Dim, DType, bounds, numel
+from teeny_core import Dim, DType, bounds, i64, numel
 from teeny_core.shape import Atom, Expr, FloorDiv, Max, Min, Mod, Symbol
 from teeny_triton.ir import Function
 from teeny_triton.launch import ScalarArg
 from teeny_triton.target import Target
 
+from teeny_compiler.codegen.builder import I64, Builder
+from teeny_compiler.codegen.cpu.context import Context
+from teeny_compiler.codegen.cpu.elementwise import convert
 from teeny_compiler.schedule.plan import BufferRef, Schedule, Step
 
 ALIGNMENT = 64
@@ -31,7 +34,6 @@ GRAIN = 8_000_000_000  # femtoseconds of estimated work in a piece: a few times 
 FLOPS_PER_LANE_NS = 2  # of f32, sustained by a plain kernel: far under the peak of a product
 BYTES_PER_NS = 12  # one core's share of the bandwidth between the caches and memory
 FEMTOSECONDS = 1_000_000  # in a nanosecond
-FLOATS = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 
 DECLARATIONS = """\
 declare void @teeny_parallel_for(ptr, ptr, ptr, i64, i64, ptr, i64)
@@ -83,6 +85,7 @@ def emit_program(schedule: Schedule, kernels: Mapping[Function, Kernel], target:
     symbols = sorted({kernel.symbol for kernel in kernels.values()})
     parts = [f'target triple = "{target.triple}"', DECLARATIONS]
     parts += [f"declare void @{symbol}(ptr, i64, i64, ptr)" for symbol in symbols]
+    parts += [_conversion(dtype, target) for dtype in _float_sizes(schedule)]
     parts += [_constant(i, schedule) for i in schedule.of_kind("constant")]
     parts += [_Body(schedule, kernels, target).emit("teeny_program", schedule.steps)]
     if schedule.prepare:
@@ -101,6 +104,23 @@ def _constant(index: int, schedule: Schedule) -> str:
         f"@constant.{index} = private unnamed_addr constant "
         f'[{len(data)} x i8] c"{text}", align {ALIGNMENT}'
     )
+
+
+def _float_sizes(schedule: Schedule) -> list[DType]:
+    """Return the floating dtypes in which kernels take a symbolic size."""
+    arguments = (a for step in (*schedule.steps, *schedule.prepare) for a in step.arguments)
+    sizes = (a for a in arguments if isinstance(a, ScalarArg) and isinstance(a.value, Expr))
+    return sorted({size.dtype for size in sizes if size.dtype.is_float}, key=lambda d: d.name)
+
+
+def _conversion(dtype: DType, target: Target) -> str:
+    """Return `i64 @size_as_DTYPE(i64)`: the bits of a size as a floating-point number."""
+    c = Context(Builder(), target, lanes=1)
+    number = convert(c, c.b.parameter(I64, "size"), i64, dtype)
+    bits = c.b.convert("bitcast", number, f"i{dtype.bits}")
+    c.b.block.terminator = f"ret {c.b.convert('zext', bits, 'i64')}"
+    head = f"define internal i64 @size_as_{dtype.name}(i64 %size) nounwind"
+    return f"{head} {{\n{c.b.body()}\n}}\n"
 
 
 def _scalar_bits(value: float, dtype: DType) -> int:
@@ -221,10 +241,7 @@ class _Body:
     def symbolic_scalar(self, value: str, dtype: DType) -> str:
         if not dtype.is_float:
             return value
-        kind = FLOATS[dtype.name]
-        number = self.value(f"sitofp i64 {value} to {kind}")
-        bits = self.value(f"bitcast {kind} {number} to i{dtype.bits}")
-        return bits if dtype.bits == 64 else self.value(f"zext i{dtype.bits} {bits} to i64")
+        return self.value(f"call i64 @size_as_{dtype.name}(i64 {value})")
 
     def address(self, reference: BufferRef) -> str:
         buffer = self.schedule.buffers[reference.buffer]
