@@ -1,0 +1,3 @@
+"""What kernel authors import from `triton.tools`."""
+
+from teeny_triton.tools.tensor_descriptor import TensorDescriptor as TensorDescriptor
