@@ -34,16 +34,25 @@ def interpret(
         KernelError: a wrong argument, an access out of bounds or a failed device_assert, with
             the source line of the op where it is known.
     """
+    run_grid(function, grid, arguments, AddressSpace(), Program)
+
+
+def run_grid(
+    function: Function,
+    grid: Sequence[int],
+    arguments: Sequence[Any] | Mapping[str, Any],
+    space: AddressSpace,
+    start: Callable[[tuple[int, int, int], tuple[int, ...], AddressSpace], Program],
+) -> None:
+    """Do as `interpret`, in memory `space` and with programs that `start` makes."""
     extents = (*grid, 1, 1, 1)[:3]
     if not 1 <= len(grid) <= 3 or min(extents) < 0:
         raise KernelError(f"a grid has one to three extents of at least 0, not {tuple(grid)}")
-    space = AddressSpace()
     environment = _bind(function, arguments, space)
     fixed = len(space)
     axes = [range(extent) for extent in reversed(extents)]
     for z, y, x in itertools.product(*axes):
-        program = _Program((x, y, z), extents, space)
-        program.run(function.body, dict(environment))
+        start((x, y, z), extents, space).run(function.body, dict(environment))
         space.truncate(fixed)
 
 
@@ -59,7 +68,7 @@ def _bind(
             array = _check_array(parameter.name, given, element.pointee)
             arrays[parameter.name] = array
             elements, origin = flat(array)
-            address = space.add(Region(parameter.name, elements, origin))
+            address = space.add(Region(parameter.name, elements, origin, array))
             environment[parameter.value] = np.asarray(address, np.int64)
         else:
             environment[parameter.value] = _check_scalar(parameter, given, element)
@@ -115,7 +124,7 @@ def _check_aliases(parameters: Sequence[Parameter], arrays: Mapping[str, Array])
             )
 
 
-class _Program:
+class Program:
     """One program instance: its place in the grid, and its private memory."""
 
     def __init__(
@@ -148,8 +157,8 @@ class _Program:
             raise _located(error, op, self.index) from error
 
 
-Executor: TypeAlias = Callable[[_Program, Op, tuple[Array, ...]], tuple[Array, ...]]
-Control: TypeAlias = Callable[[_Program, Op, tuple[Array, ...], Environment], tuple[Array, ...]]
+Executor: TypeAlias = Callable[[Program, Op, tuple[Array, ...]], tuple[Array, ...]]
+Control: TypeAlias = Callable[[Program, Op, tuple[Array, ...], Environment], tuple[Array, ...]]
 
 
 def _located(error: KernelError, op: Op, index: tuple[int, int, int]) -> KernelError:
@@ -164,68 +173,68 @@ def _element(kind: Type) -> DType:
     return kind.element
 
 
-def _const(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _const(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     dtype = _element(op.result.type)
     return (np.asarray(op.attrs["value"]).astype(dtype.numpy),)
 
 
-def _program_id(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _program_id(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (np.asarray(program.index[op.attrs["axis"]], np.int32),)
 
 
-def _num_programs(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _num_programs(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (np.asarray(program.grid[op.attrs["axis"]], np.int32),)
 
 
-def _arange(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _arange(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (np.arange(op.attrs["start"], op.attrs["end"], dtype=np.int32),)
 
 
-def _broadcast(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _broadcast(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (np.broadcast_to(operands[0], op.result.type.shape).copy(),)
 
 
-def _expand_dims(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _expand_dims(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (np.expand_dims(operands[0], op.attrs["axis"]),)
 
 
-def _trans(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _trans(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (np.ascontiguousarray(operands[0].transpose(op.attrs["order"])),)
 
 
-def _reshape(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _reshape(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (operands[0].reshape(op.result.type.shape),)
 
 
-def _join(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _join(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (np.stack(operands, axis=-1),)
 
 
-def _split(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _split(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (operands[0][..., 0].copy(), operands[0][..., 1].copy())
 
 
-def _cat(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _cat(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (np.concatenate(operands, axis=op.attrs["axis"]),)
 
 
-def _cast(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _cast(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (semantics.cast(operands[0], _element(op.result.type)),)
 
 
-def _bitcast(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _bitcast(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (semantics.bitcast(operands[0], _element(op.result.type)),)
 
 
-def _reduce(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _reduce(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (semantics.reduce(op.attrs["kind"], operands[0], op.attrs["axis"]),)
 
 
-def _dot(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _dot(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (semantics.dot(*operands),)
 
 
-def _addptr(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _addptr(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     element = op.result.type.element
     assert isinstance(element, Pointer)
     pointer, offset = operands
@@ -237,18 +246,18 @@ def _mask(operands: tuple[Array, ...], index: int) -> Array:
     return operands[index] if len(operands) > index else np.ones(shape, bool_.numpy)
 
 
-def _load(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _load(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     zero = np.zeros(op.result.type.shape, _element(op.result.type).numpy)
     other = operands[2] if len(operands) == 3 else zero
     return (program.space.read(operands[0], _mask(operands, 1), other),)
 
 
-def _store(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _store(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     program.space.write(operands[0], operands[1], _mask(operands, 2))
     return ()
 
 
-def _atomic_add(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _atomic_add(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     addresses, values, mask = operands[0], operands[1], _mask(operands, 2)
     old = np.zeros_like(values)
     for lane in np.ndindex(addresses.shape):  # one by one: lanes may share an address
@@ -259,11 +268,11 @@ def _atomic_add(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple
     return (old,)
 
 
-def _prefetch(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _prefetch(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return ()
 
 
-def _scratch(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _scratch(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     if op not in program.scratch:
         element = op.result.type.element
         assert isinstance(element, Pointer)
@@ -272,19 +281,19 @@ def _scratch(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Ar
     return (program.scratch[op],)
 
 
-def _assert(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _assert(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     if not operands[0].all():
         raise KernelError(f"failed: {op.attrs['message']}")
     return ()
 
 
-def _print(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _print(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     print(f"pid {program.index} {op.attrs['prefix']}", *operands)
     return ()
 
 
 def _for(
-    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+    program: Program, op: Op, operands: tuple[Array, ...], env: Environment
 ) -> tuple[Array, ...]:
     lower, upper, step = (int(x) for x in operands[:3])
     if step <= 0:
@@ -298,7 +307,7 @@ def _for(
 
 
 def _while(
-    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+    program: Program, op: Op, operands: tuple[Array, ...], env: Environment
 ) -> tuple[Array, ...]:
     test, body = op.regions
     carried = operands
@@ -308,7 +317,7 @@ def _while(
 
 
 def _if(
-    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+    program: Program, op: Op, operands: tuple[Array, ...], env: Environment
 ) -> tuple[Array, ...]:
     yes, no = op.regions
     return program.run(yes if operands[0] else no, env)

@@ -24,11 +24,15 @@ _MIDDLE = 1 << (_SHIFT - 1)
 
 @dataclass(frozen=True)
 class Region:
-    """A stretch of elements, `origin` of which precede the address that a kernel is given."""
+    """A stretch of elements, `origin` of which precede the address that a kernel is given.
+
+    `array` is the argument that they are the memory of; scratch memory has none.
+    """
 
     name: str
     elements: Array
     origin: int = 0
+    array: Array | None = None
 
 
 def flat(array: Array) -> tuple[Array, int]:
