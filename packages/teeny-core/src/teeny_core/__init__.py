@@ -80,6 +80,7 @@ from teeny_core.functions import minimum as minimum
 from teeny_core.functions import stack as stack
 from teeny_core.functions import where as where
 from teeny_core.graph import Graph as Graph
+from teeny_core.graph import Guard as Guard
 from teeny_core.graph import Node as Node
 from teeny_core.name_scope import name_scope as name_scope
 from teeny_core.op import Attrs as Attrs

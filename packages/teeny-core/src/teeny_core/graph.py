@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from teeny_core import op as operations
 from teeny_core import shape as shapes
 from teeny_core.dtype import DType
-from teeny_core.errors import GraphError, TeenyError
+from teeny_core.errors import GraphError, ShapeError, TeenyError
 from teeny_core.name_scope import current_scope
 from teeny_core.op import Attrs, OpDef, TensorType
 from teeny_core.shape import Dim, Expr, Shape
@@ -105,6 +105,37 @@ def rebuild(roots: Iterable[Node], replacements: Mapping[Node, Node]) -> dict[No
     return new
 
 
+@dataclass(frozen=True)
+class Guard:
+    """A node that has a value only where `large >= small`."""
+
+    node: Node
+    large: Dim
+    small: Dim
+
+    def check(self, name: str, sizes: Mapping[str, int]) -> None:
+        """Check it for the sizes of a call of the graph `name`.
+
+        Raises:
+            ShapeError: naming the operation, and the sizes that it cannot have.
+        """
+        large, small = shapes.substitute((self.large, self.small), sizes)
+        if large >= small:
+            return
+        node = self.node
+        involved = shapes.symbols_of((self.large, self.small))
+        given = ", ".join(f"{symbol} = {sizes[symbol]}" for symbol in involved)
+        place = f" in {node.scope}" if node.scope else ""
+        operands = ", ".join(str(operand.type) for operand in node.inputs)
+        raise ShapeError(
+            f"{name}: {node.op}{place} needs {self.large} >= {self.small}, got {given}",
+            hint=f"it is {node.op}({operands}) -> {node.type}: pass larger inputs",
+        )
+
+    def __str__(self) -> str:
+        return f"{self.large} >= {self.small}  # {self.node.op}"
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A function of tensors.
@@ -141,18 +172,16 @@ class Graph:
         return shapes.symbols_of(tuple(node.shape for node in self.nodes))
 
     @cached_property
-    def limited(self) -> tuple[Node, ...]:
-        """Nodes with extents that some sizes of the inputs make negative: windows beyond an image.
-
-        One for each such extent.
-        """
-        first: dict[Dim, Node] = {}
+    def guards(self) -> tuple[Guard, ...]:
+        """What the sizes of the inputs must fulfil, beyond what is proven; the first of equals."""
+        found: dict[Dim, Guard] = {}
         for node in self.nodes:
-            for extent in node.shape:
-                if isinstance(extent, Expr):
-                    first.setdefault(extent, node)
-        found = (node for extent, node in first.items() if not shapes.at_least(extent, 0))
-        return tuple(dict.fromkeys(found))
+            needs = node.definition.needs
+            pairs = [*(needs(node) if needs else ()), *((extent, 0) for extent in node.shape)]
+            for large, small in pairs:
+                if isinstance(large - small, Expr):
+                    found.setdefault(large - small, Guard(node, large, small))
+        return tuple(guard for gap, guard in found.items() if not shapes.at_least(gap, 0))
 
     def replace(self, replacements: Mapping[Node, Node]) -> Graph:
         """Return the graph with nodes replaced by others of the same type.
@@ -313,6 +342,8 @@ def _lines(graph: Graph) -> Iterator[str]:
     yield f"graph {graph.name}({inputs}) -> ({outputs}) {{"
     for node in graph.parameters:
         yield f"  parameter {names[node]}: {node.type}"
+    for guard in graph.guards:
+        yield f"  guard {guard}"
     for node in graph.nodes:
         if node.op != "input":
             yield f"  {_node_text(node, names)}"

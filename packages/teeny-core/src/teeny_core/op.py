@@ -8,7 +8,7 @@ of equal shapes and types, no broadcasting, no promotion.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -18,7 +18,7 @@ import numpy as np
 from teeny_core import shape as shapes
 from teeny_core.dtype import DType
 from teeny_core.errors import OpError, TeenyError
-from teeny_core.shape import Shape
+from teeny_core.shape import Dim, Shape
 
 if TYPE_CHECKING:
     from teeny_core.graph import Node
@@ -97,6 +97,7 @@ def _exact(value: Any) -> Hashable:
 Infer: TypeAlias = Callable[[tuple[TensorType, ...], Attrs], TensorType]
 Reference: TypeAlias = Callable[..., Array]
 Vjp: TypeAlias = "Callable[[Node, Node], tuple[Node | None, ...]]"
+Needs: TypeAlias = "Callable[[Node], Iterable[tuple[Dim, Dim]]]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +114,8 @@ class OpDef:
         arity: number of operands; None for any number.
         attributes: names of the attributes, all required.
         expand: for a composite, its node → the same value made of other operations.
+        needs: node → pairs (a, b) of sizes with a >= b wherever it has a value. `infer` refuses
+            what is proven wrong; what is not is checked when the sizes are known.
     """
 
     name: str
@@ -123,6 +126,7 @@ class OpDef:
     arity: int | None = None
     attributes: tuple[str, ...] = ()
     expand: Callable[[Node], Node] | None = None
+    needs: Needs | None = None
 
     def check(self, inputs: tuple[TensorType, ...], attrs: Attrs) -> TensorType:
         """Return the type of the result after checking operands and attributes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -133,8 +134,8 @@ def test_windows_beyond_the_image_are_refused(size: int) -> None:
     """Also where only a value on the way has a negative size: it would be memory past the end."""
     image = tn.SymTensor.input("f64", (1, 2, "h", "h"))
     graph = tn.trace(lambda x: x.conv2d(tn.Tensor(W)).sum(), image)
-    assert [node.op for node in graph.limited] == ["conv2d"]
-    with pytest.raises(tn.ShapeError, match=rf"conv2d the shape .*{size - 2}(.|\n)*larger inputs"):
+    assert {guard.node.op for guard in graph.guards} == {"conv2d"}
+    with pytest.raises(tn.ShapeError, match=rf"conv2d needs h - 2 >= 1, got h = {size}\n.*larger"):
         tn.compile(graph, "null")(np.ones((1, 2, size, size)))
     with pytest.raises(tn.ShapeError, match="larger inputs"):
         tn.evaluate(graph, [np.ones((1, 2, size, size))], {"captured.0": W})
@@ -143,4 +144,61 @@ def test_windows_beyond_the_image_are_refused(size: int) -> None:
 def test_sizes_that_are_never_negative_set_no_limit() -> None:
     image = tn.SymTensor.input("f64", ("n", 2, 6, 6))
     graph = tn.trace(lambda x: convolution(tn.cat([x[1:], x], 0)), image)
-    assert graph.limited == ()
+    assert graph.guards == ()
+
+
+IMAGE = (1, 1, "n", 4)
+NEEDS: dict[str, Any] = {
+    "max": (lambda x: x.max(), ("n",), 1, "max needs n >= 1, got n = 0"),
+    "min": (lambda x: x.min(1), (2, "n"), 1, "min needs n >= 1, got n = 0"),
+    "argmax": (lambda x: x.argmax(), (2, "n"), 1, r"argmax needs 2\*n >= 1, got n = 0"),
+    "argmin": (lambda x: x.argmin(0), ("n", 2), 1, "argmin needs n >= 1, got n = 0"),
+    "softmax": (lambda x: x.softmax(-1), (2, "n"), 1, "max needs n >= 1, got n = 0"),
+    "logsumexp": (lambda x: x.logsumexp(-1), (2, "n"), 1, "max needs n >= 1, got n = 0"),
+    "norm": (lambda x: x.norm(math.inf), ("n",), 1, "max needs n >= 1, got n = 0"),
+    "max_pool2d": (lambda x: x.max_pool2d(3), IMAGE, 3, "max_pool2d needs n//3 >= 1, got n = 2"),
+    "avg_pool2d": (lambda x: x.avg_pool2d(2), IMAGE, 2, "avg_pool2d needs n//2 >= 1, got n = 1"),
+    "first": (lambda x: x[0], ("n",), 1, "slice needs n >= 1, got n = 0"),
+    "last": (lambda x: x[-1], ("n", 3), 1, "slice needs n - 1 >= 0, got n = 0"),
+    "narrow": (lambda x: x.narrow(0, 2, 4), ("n",), 6, "slice needs n >= 6, got n = 5"),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "ndarray", "null"])
+@pytest.mark.parametrize("name", NEEDS)
+def test_sizes_without_a_value_are_refused_on_every_device(name: str, device: str) -> None:
+    """No value exists, and none is made up: the dimension and the operation are named."""
+    function, shape, least, message = NEEDS[name]
+    program = tn.compile(tn.trace(function, tn.SymTensor.input("f32", shape)), device)
+
+    def image(size: int) -> Any:
+        return np.ones([size if extent == "n" else extent for extent in shape], np.float32)
+
+    for _ in range(2):
+        with pytest.raises(tn.ShapeError, match=message) as raised:
+            program(image(least - 1))
+        assert "pass larger inputs" in str(raised.value)
+    program(image(least))
+
+
+@pytest.mark.parametrize("device", ["cpu", "ndarray"])
+def test_sums_and_products_of_nothing_exist(device: str) -> None:
+    x = tn.SymTensor.input("f32", (2, "n"))
+    graph = tn.trace(lambda x: (x.sum(1), x.prod(1), x.mean(1), x.any(1), x.all(1), x[:, 1:]), x)
+    assert graph.guards == ()
+    empty = np.zeros((2, 0), np.float32)
+    total, product, mean, some, every, rest = tn.compile(graph, device)(empty)
+    assert (total == empty.sum(1)).all()
+    assert (product == empty.prod(1)).all()
+    assert np.isnan(mean).all()
+    assert (some == empty.any(1)).all()
+    assert (every == empty.all(1)).all()
+    assert rest.shape == (2, 0)
+
+
+def test_guards_are_printed_and_name_the_layer() -> None:
+    model = tn.nn.Sequential(tn.nn.MaxPool2d(2), tn.nn.Flatten())
+    graph = tn.trace(model, tn.SymTensor.input("f32", (1, 3, "h", 8), "x"))
+    assert "\n  guard h//2 >= 1  # max_pool2d\n" in str(graph)
+    with pytest.raises(tn.ShapeError, match=r"max_pool2d in .*0.* needs h//2 >= 1, got h = 1"):
+        tn.compile(graph, "null")(np.zeros((1, 3, 1, 8), np.float32))

@@ -50,13 +50,8 @@ def check_arguments(
         raise ShapeError(
             f"{graph.name}: {error.message}", hint=f"the inputs are {wanted}"
         ) from error
-    for node in graph.limited:
-        shape = shapes.substitute(node.shape, env)
-        if any(extent < 0 for extent in shape):
-            raise ShapeError(
-                f"{graph.name}: these inputs give {node.op} the shape {shapes.text(shape)}",
-                hint=f"it is {node.type}: pass larger inputs",
-            )
+    for guard in graph.guards:
+        guard.check(graph.name, env)
     return values, env
 
 

@@ -5,6 +5,7 @@ Images are [N, C, H, W], filters [O, C/groups, kh, kw]. `padding` is ((top, bott
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,11 @@ def window_extent(extent: Dim, kernel: Dim, stride: int, padding: Two, dilation:
     """Return the number of places of a window along an axis."""
     reach = dilation * (kernel - 1) + 1
     return (extent + padding[0] + padding[1] - reach) // stride + 1
+
+
+def has_places(node: Node) -> Iterator[tuple[Dim, Dim]]:
+    """A window fits into the padded image at one place or more."""
+    return ((extent, 1) for extent in node.shape[2:])
 
 
 def _infer_conv(inputs: tuple[TensorType, ...], attrs: Attrs) -> TensorType:
@@ -259,7 +265,7 @@ def _grad_weight_vjp(node: Node, g: Node) -> tuple[Node | None, ...]:
 _CONTRACTION = frozenset({"contraction"})
 
 for _definition in (
-    OpDef("conv2d", _infer_conv, _conv, _conv_vjp, _CONTRACTION, 2, _SLIDING),
+    OpDef("conv2d", _infer_conv, _conv, _conv_vjp, _CONTRACTION, 2, _SLIDING, needs=has_places),
     OpDef(
         "conv2d_grad_input",
         _infer_grad_input,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from teeny_core import shape as shapes
@@ -160,6 +162,21 @@ def _without(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], *shape[axis + 1 :])
 
 
+# --- sizes --------------------------------------------------------------------------------------
+
+
+def _inside(node: Node) -> Iterator[tuple[Dim, Dim]]:
+    """0 <= start and limit <= extent on every axis: beyond is memory of others."""
+    bounds = zip(node.attrs["starts"], node.attrs["limits"], node.inputs[0].shape, strict=True)
+    for start, limit, extent in bounds:
+        yield from ((extent, limit), (start, 0))
+
+
+def _padded(node: Node) -> Iterator[tuple[Dim, Dim]]:
+    """No padding is negative."""
+    return ((amount, 0) for amount in (*node.attrs["low"], *node.attrs["high"]))
+
+
 # --- values -------------------------------------------------------------------------------------
 
 
@@ -270,7 +287,16 @@ for _definition in (
         1,
         ("shape",),
     ),
-    OpDef("slice", _infer_slice, _slice, _slice_vjp, _MOVEMENT, 1, ("limits", "starts", "steps")),
+    OpDef(
+        "slice",
+        _infer_slice,
+        _slice,
+        _slice_vjp,
+        _MOVEMENT,
+        1,
+        ("limits", "starts", "steps"),
+        needs=_inside,
+    ),
     OpDef(
         "flip",
         _infer_flip,
@@ -280,7 +306,7 @@ for _definition in (
         1,
         ("axes",),
     ),
-    OpDef("pad", _infer_pad, _pad, _pad_vjp, _MOVEMENT, 1, ("high", "low", "value")),
+    OpDef("pad", _infer_pad, _pad, _pad_vjp, _MOVEMENT, 1, ("high", "low", "value"), needs=_padded),
     OpDef(
         "concat",
         _infer_concat,

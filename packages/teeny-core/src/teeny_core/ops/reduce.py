@@ -6,7 +6,7 @@ wider and rounded once. Maxima and minima propagate NaN; argmax and argmin take 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -15,11 +15,21 @@ from teeny_core.dtype import dtype as to_dtype
 from teeny_core.dtype import i64
 from teeny_core.errors import DTypeError, ShapeError
 from teeny_core.graph import Node, apply
-from teeny_core.op import Array, Attrs, Infer, OpDef, TensorType, fail, register
+from teeny_core.op import (
+    Array,
+    Attrs,
+    Infer,
+    OpDef,
+    Reference,
+    TensorType,
+    Vjp,
+    fail,
+    register,
+)
 from teeny_core.ops import elementwise as e
 from teeny_core.ops.convert import convert, widened
 from teeny_core.ops.leaf import like
-from teeny_core.shape import Shape
+from teeny_core.shape import Dim, Shape
 
 # --- making nodes -------------------------------------------------------------------------------
 
@@ -182,14 +192,26 @@ def _extreme_vjp(node: Node, g: Node) -> tuple[Node | None, ...]:
     return (e.where(holds, spread(e.div(g, count), x, axes), like(x, 0)),)
 
 
+def _nonempty(node: Node) -> Iterator[tuple[Dim, Dim]]:
+    """There is no extreme of nothing."""
+    axes = node.attrs["axes"] if "axes" in node.attrs else (node.attrs["axis"],)
+    return ((node.inputs[0].shape[axis], 1) for axis in axes)
+
+
+def _with_extreme(
+    name: str, infer: Infer, reference: Reference, vjp: Vjp | None, attribute: str
+) -> OpDef:
+    return OpDef(name, infer, reference, vjp, _REDUCTION, 1, (attribute,), needs=_nonempty)
+
+
 _REDUCTION = frozenset({"reduction"})
 
 for _definition in (
     OpDef("sum", _infer_total("sum"), _total(np.sum), _sum_vjp, _REDUCTION, 1, ("axes",)),
     OpDef("prod", _infer_total("prod"), _total(np.prod), _prod_vjp, _REDUCTION, 1, ("axes",)),
-    OpDef("max", _infer_extreme("max"), _extreme(np.max), _extreme_vjp, _REDUCTION, 1, ("axes",)),
-    OpDef("min", _infer_extreme("min"), _extreme(np.min), _extreme_vjp, _REDUCTION, 1, ("axes",)),
-    OpDef("argmax", _infer_index("argmax"), _index(np.argmax), None, _REDUCTION, 1, ("axis",)),
-    OpDef("argmin", _infer_index("argmin"), _index(np.argmin), None, _REDUCTION, 1, ("axis",)),
+    _with_extreme("max", _infer_extreme("max"), _extreme(np.max), _extreme_vjp, "axes"),
+    _with_extreme("min", _infer_extreme("min"), _extreme(np.min), _extreme_vjp, "axes"),
+    _with_extreme("argmax", _infer_index("argmax"), _index(np.argmax), None, "axis"),
+    _with_extreme("argmin", _infer_index("argmin"), _index(np.argmin), None, "axis"),
 ):
     register(_definition)

@@ -15,6 +15,7 @@ from teeny_core.ops.conv import (
     Padding,
     Two,
     check_sliding,
+    has_places,
     pad_images,
     taps,
     window_extent,
@@ -212,9 +213,9 @@ def _avg_grad_vjp(node: Node, g: Node) -> tuple[Node | None, ...]:
 _WINDOW = frozenset({"window"})
 
 for _definition in (
-    OpDef("max_pool2d", _infer_max, _max, _max_vjp, _WINDOW, 1, _MAX),
+    OpDef("max_pool2d", _infer_max, _max, _max_vjp, _WINDOW, 1, _MAX, needs=has_places),
     OpDef("max_pool2d_grad", _infer_max_grad, _max_grad, None, _WINDOW, 2, _MAX),
-    OpDef("avg_pool2d", _infer_avg, _avg, _avg_vjp, _WINDOW, 1, _AVG),
+    OpDef("avg_pool2d", _infer_avg, _avg, _avg_vjp, _WINDOW, 1, _AVG, needs=has_places),
     OpDef(
         "avg_pool2d_grad",
         _infer_avg_grad,
