@@ -14,6 +14,7 @@ from teeny_compiler.pipeline import STAGES, CompileOptions, compile_graph, emit
 from teeny_compiler.target import host_target
 from teeny_core import CompileError, ConfigError, Graph, SymTensor, nn
 from teeny_core.shape import maximum, minimum, symbol
+from teeny_triton import Target
 
 
 @pytest.fixture(autouse=True)
@@ -111,9 +112,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     original = Workers.compile
 
-    def watched(workers: Workers, texts: Mapping[str, str]) -> dict[str, bytes]:
+    def watched(workers: Workers, texts: Mapping[str, str], target: Target) -> dict[str, bytes]:
         names.extend(texts)
-        return original(workers, texts)
+        return original(workers, texts, target)
 
     monkeypatch.setattr(Workers, "compile", watched)
     return names

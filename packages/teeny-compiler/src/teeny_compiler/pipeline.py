@@ -22,8 +22,8 @@ from teeny_triton.target import Target
 
 from teeny_compiler.artifact import Artifact
 from teeny_compiler.cache import compiler_key, default_cache, digest
-from teeny_compiler.codegen.llvm import assembly, compile_object, parse
-from teeny_compiler.codegen.workers import Workers, spare_processors
+from teeny_compiler.codegen.llvm import assembly, parse
+from teeny_compiler.codegen.workers import WORKERS, processors
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.target import host_target
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from teeny_compiler.schedule import Schedule
 
 LARGE = 64
-"""Nodes of a graph from which processes are started to help compiling it."""
+"""Nodes of a graph from which several processes are started to compile it."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,6 @@ class Context:
 
     target: Target
     options: CompileOptions
-    workers: Workers
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,7 @@ def _objects(texts: Mapping[str, str], context: Context) -> list[bytes]:
     keys = {n: digest("module", compiler_key(), context.target.key, t) for n, t in texts.items()}
     known = {name: cache.get(key) for name, key in keys.items()}
     missing = {name: texts[name] for name, code in known.items() if code is None}
-    made = context.workers.compile(missing)
+    made = WORKERS.compile(missing, context.target)
     for name, code in made.items():
         cache.put(keys[name], code)
     return [known[name] or made[name] for name in texts]
@@ -211,9 +210,8 @@ def compile_graph(
     found = cache.get(key)
     if found is not None:
         return Artifact.from_bytes(found).renamed(graph)
-    helpers = spare_processors() if len(graph.nodes) >= LARGE else 0
-    with Workers(machine, helpers) as workers:
-        artifact: Artifact = _run(graph, Context(machine, settings, workers), STAGES[-1].name)
+    WORKERS.start(processors() if len(graph.nodes) >= LARGE else 1)
+    artifact: Artifact = _run(graph, Context(machine, settings), STAGES[-1].name)
     cache.put(key, artifact.anonymous(graph).to_bytes())
     return artifact
 
@@ -234,9 +232,8 @@ def emit(
         names = ", ".join(item.name for item in STAGES)
         raise CompileError(f"no stage is named {stage!r}", hint=f"stages are {names}")
     machine = target or host_target()
-    with Workers(machine, 0) as workers:
-        context = Context(machine, options or CompileOptions(), workers)
-        return found.text(_run(graph, context, stage), context)
+    context = Context(machine, options or CompileOptions())
+    return found.text(_run(graph, context, stage), context)
 
 
 def _run(graph: Graph, context: Context, last: str) -> Any:
@@ -285,7 +282,8 @@ def compile_function(function: Function, target: Target | None = None) -> Compil
     found = cache.get(key)
     if found is not None:
         return CompiledKernel(symbol, int.from_bytes(found[:8], "little"), found[8:])
+    WORKERS.start(1)
     kernel, text = _lower(function, symbol, machine)
-    code = compile_object(text, machine)
+    code = WORKERS.compile({symbol: text}, machine)[symbol]
     cache.put(key, kernel.scratch.to_bytes(8, "little") + code)
     return CompiledKernel(symbol, kernel.scratch, code)

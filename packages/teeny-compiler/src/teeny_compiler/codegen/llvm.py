@@ -14,17 +14,10 @@ from llvmlite import binding
 from teeny_core import CompileError
 from teeny_triton import Target
 
-_lock = threading.RLock()
-_ready = False
+from teeny_compiler.codegen import object_code
+from teeny_compiler.codegen.object_code import Machine, optimise
 
-
-def _initialise() -> None:
-    global _ready
-    with _lock:
-        if not _ready:
-            binding.initialize_all_targets()
-            binding.initialize_all_asmprinters()
-            _ready = True
+_lock = threading.Lock()
 
 
 def is_x86(triple: str) -> bool:
@@ -32,28 +25,29 @@ def is_x86(triple: str) -> bool:
     return triple.partition("-")[0] in ("x86_64", "amd64", "i386", "i686")
 
 
-def target_machine(target: Target) -> Any:
-    """Make an LLVM target machine.
+def machine_of(target: Target) -> Machine:
+    """Return what LLVM is told of a target.
 
     On x86 the instruction set is the baseline plus `target.features` and nothing that the name
     of the CPU implies: a virtual machine may hide features of its CPU. The CPU then only tunes,
     by the attribute `tune-cpu` of each function (see `function_attributes`).
+    """
+    base = {"x86_64": "x86-64", "amd64": "x86-64"}.get(target.triple.partition("-")[0], target.cpu)
+    return Machine(target.triple, base, tuple(sorted(target.features)))
+
+
+def target_machine(target: Target) -> Any:
+    """Make an LLVM target machine.
 
     Raises:
         CompileError: LLVM does not know the triple.
     """
-    _initialise()
     try:
-        family = binding.Target.from_triple(target.triple)
+        return machine_of(target).target_machine()
     except RuntimeError as error:
         raise CompileError(
             f"LLVM has no target {target.triple!r}: {error}", hint="write it as arch-vendor-os"
         ) from error
-    base = {"x86_64": "x86-64", "amd64": "x86-64"}.get(target.triple.partition("-")[0], target.cpu)
-    features = ",".join(f"+{name}" for name in sorted(target.features))
-    return family.create_target_machine(
-        cpu=base, features=features, opt=2, reloc="pic", codemodel="default"
-    )
 
 
 def function_attributes(target: Target) -> str:
@@ -66,46 +60,34 @@ def function_attributes(target: Target) -> str:
     return " ".join(attributes)
 
 
+def refused(reason: str) -> CompileError:
+    """Return the error for a module that LLVM does not take."""
+    return CompileError(
+        f"LLVM refuses the generated code: {reason}",
+        hint="this is a defect of the code generator: report it with the kernel",
+    )
+
+
 def parse(text: str) -> Any:
     """Parse and verify LLVM IR.
 
     Raises:
         CompileError: the text is not valid LLVM IR.
     """
-    _initialise()
     try:
-        module = binding.parse_assembly(text)
-        module.verify()
+        return object_code.parse(text)
     except RuntimeError as error:
-        raise CompileError(
-            f"LLVM refuses the generated code: {error}",
-            hint="this is a defect of the code generator: report it with the kernel",
-        ) from error
-    return module
-
-
-def optimise(module: Any, machine: Any) -> None:
-    """Run the passes that pay: simplification of instructions and of control flow.
-
-    LLVM's larger pipelines made no kernel faster, and compiling two to three times as long.
-    """
-    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options())
-    passes = binding.create_new_module_pass_manager()
-    passes.add_simplify_cfg_pass()
-    passes.add_instruction_combine_pass()
-    passes.run(module, builder)
+        raise refused(str(error)) from error
 
 
 def compile_object(text: str, target: Target) -> bytes:
-    """Compile LLVM IR to an object file.
+    """Compile LLVM IR to an object file in this process, which LLVM may end: see `workers`.
 
     Raises:
         CompileError: the text is not valid LLVM IR, or LLVM does not know the triple.
     """
     machine = target_machine(target)
-    module = parse(text)
-    optimise(module, machine)
-    return bytes(machine.emit_object(module))
+    return object_code.emit_object(parse(text), machine)
 
 
 def assembly(text: str, target: Target) -> str:
