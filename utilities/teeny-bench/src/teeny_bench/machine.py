@@ -11,11 +11,11 @@ import teeny_triton as triton
 import teeny_triton.language as tl
 from teeny_compiler.internal import host_target
 from teeny_core import f32
-from teeny_triton import Ptr, constexpr, i64
+from teeny_triton import Ptr, Target, constexpr, i64
 
-CHAINS = 24
 STEPS = 100_000
 PROGRAMS = 8
+"""Programs of a thread."""
 BLOCK = 1024
 FLOAT_BYTES = 4
 LAUNCH_BYTES = 64 << 20
@@ -49,13 +49,22 @@ def _best_seconds(function: Callable[[], object], rounds: int) -> float:
     return best
 
 
+def chain_lanes(target: Target) -> int:
+    """Lanes of the tile of `fma_chains`.
+
+    It takes three in four of the registers: enough chains to hide the latency of a multiply-add (4
+    cycles, two a cycle), and a register is left for the factor.
+    """
+    return target.vector_registers * 3 // 4 * target.lanes(f32)
+
+
 @functools.cache
 def fma_peak(threads: int) -> float:
     """Measured f32 multiply-add rate in FLOP/s with `threads` threads (two per lane and FMA)."""
-    size: int = CHAINS * host_target().lanes(f32)
-    data = np.ones(size * PROGRAMS, np.float32)
-    run = functools.partial(fma_chains[(PROGRAMS,)], data, STEPS, SIZE=size)
-    return 2.0 * size * STEPS * PROGRAMS / _best_seconds(run, 5)
+    size, programs = chain_lanes(host_target()), PROGRAMS * threads
+    data = np.ones(size * programs, np.float32)
+    run = functools.partial(fma_chains[(programs,)], data, STEPS, SIZE=size)
+    return 2.0 * size * STEPS * programs / _best_seconds(run, 5)
 
 
 @functools.cache
