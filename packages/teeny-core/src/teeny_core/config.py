@@ -25,6 +25,8 @@ class Config:
         cache_size: `TEENY_CACHE_SIZE`, most bytes that they may take, such as 512M.
         debug: `TEENY_DEBUG`, whether every stage is verified.
         interpret: `TEENY_INTERPRET`, whether kernels run in the interpreter.
+        tune: `TEENY_TUNE`, whether what tuning measures is kept in `cache_dir` for the next run.
+        print_autotuning: `TEENY_PRINT_AUTOTUNING`, whether each choice of a tuner is printed.
     """
 
     device: str | None
@@ -33,6 +35,8 @@ class Config:
     cache_size: int
     debug: bool
     interpret: bool
+    tune: bool
+    print_autotuning: bool
 
 
 def get(environ: Mapping[str, str] | None = None) -> Config:
@@ -43,13 +47,29 @@ def get(environ: Mapping[str, str] | None = None) -> Config:
     """
     env = os.environ if environ is None else environ
     return Config(
-        device=env.get("TEENY_DEVICE") or None,
+        device=device_name(env),
         num_threads=_threads(env),
         cache_dir=_cache_dir(env),
         cache_size=_size(env),
         debug=_flag(env, "TEENY_DEBUG"),
-        interpret=_flag(env, "TEENY_INTERPRET"),
+        interpret=interpreting(env),
+        tune=_flag(env, "TEENY_TUNE"),
+        print_autotuning=_flag(env, "TEENY_PRINT_AUTOTUNING"),
     )
+
+
+def device_name(env: Mapping[str, str] = os.environ) -> str | None:
+    """Read `TEENY_DEVICE` alone: each launch of a kernel does."""
+    return (env["TEENY_DEVICE"] or None) if "TEENY_DEVICE" in env else None
+
+
+def interpreting(env: Mapping[str, str] = os.environ) -> bool:
+    """Read `TEENY_INTERPRET` alone: each launch of a kernel does.
+
+    Raises:
+        ConfigError: it is neither on nor off.
+    """
+    return "TEENY_INTERPRET" in env and _flag(env, "TEENY_INTERPRET")
 
 
 def _threads(env: Mapping[str, str]) -> int | None:

@@ -100,9 +100,14 @@ def test_settings() -> None:
             "TEENY_CACHE_SIZE": "256m",
             "TEENY_DEBUG": "1",
             "TEENY_INTERPRET": "off",
+            "TEENY_TUNE": "yes",
         }
     )
-    assert full == config.Config("null", 3, Path("/somewhere"), 256 << 20, True, False)
+    folder = Path("/somewhere")
+    assert full == config.Config("null", 3, folder, 256 << 20, True, False, True, False)
+    assert not config.interpreting({"TEENY_INTERPRET": "0"})
+    assert config.interpreting({"TEENY_INTERPRET": "1"})
+    assert config.device_name({"TEENY_DEVICE": ""}) is None
     assert config.get({"XDG_CACHE_HOME": "/cache"}).cache_dir == Path("/cache/teeny")
 
 

@@ -33,7 +33,7 @@ def device(name: str | Device | None = None) -> Device:
     if isinstance(name, Device):
         return name
     if name is None:
-        return _chosen.get() or _load(config.get().device or _default())
+        return _chosen.get() or _load(config.device_name() or _default())
     return _load(name)
 
 
@@ -57,6 +57,7 @@ def device_names() -> tuple[str, ...]:
     return tuple(sorted(_points()))
 
 
+@cache
 def _default() -> str:
     known = _points()
     return next(name for name in (*_PREFERRED, *sorted(known)) if name in known)
