@@ -258,7 +258,7 @@ BODIES = {
         tl.load(n)""",
     "`other` needs a `mask`": """
         tl.load(x, other=0.0)""",
-    "block pointers do not exist here": """
+    "only a block pointer knows its boundaries": """
         tl.load(x, boundary_check=(0,))""",
     "cannot compute ptr<f32> * i32": """
         x * n""",

@@ -27,6 +27,7 @@ from teeny_triton.frontend.scope import (
 )
 from teeny_triton.ir import Block, Type, Value, walk
 from teeny_triton.language import control, semantic
+from teeny_triton.language.aggregate import Aggregate
 from teeny_triton.language.promotion import scalar_dtype
 from teeny_triton.language.tile import Tile
 
@@ -208,6 +209,8 @@ def _aligned(before: Any, after: Any) -> bool:
     """Whether two values differ in their leaves only."""
     if is_leaf(before) and is_leaf(after):
         return True
+    if isinstance(before, Aggregate) and isinstance(after, Aggregate):
+        return before.matches(after) and _aligned(before.parts, after.parts)
     if isinstance(before, tuple) and isinstance(after, tuple) and len(before) == len(after):
         return all(map(_aligned, before, after))
     return same(before, after)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from teeny_triton.builder import Scalar
 from teeny_triton.errors import KernelError
+from teeny_triton.language.aggregate import Aggregate
 from teeny_triton.language.tile import Tile
 
 Names: TypeAlias = dict[str, Any]
@@ -76,9 +77,11 @@ def is_leaf(value: object) -> bool:
 
 
 def leaves(value: Any) -> list[Leaf]:
-    """Return the tiles and numbers in `value`, which may be nested tuples."""
+    """Return the tiles and numbers in `value`, which may be nested tuples and aggregates."""
     if is_leaf(value):
         return [value]
+    if isinstance(value, Aggregate):
+        return leaves(value.parts)
     if isinstance(value, tuple):
         return [leaf for item in value for leaf in leaves(item)]
     return []
@@ -88,6 +91,8 @@ def rebuild(value: Any, replacements: Iterator[Any]) -> Any:
     """Return `value` with its leaves replaced, in order."""
     if is_leaf(value):
         return next(replacements)
+    if isinstance(value, Aggregate):
+        return value.with_parts(rebuild(value.parts, replacements))
     if isinstance(value, tuple):
         return _tuple_like(value, [rebuild(item, replacements) for item in value])
     return value
@@ -101,6 +106,8 @@ def same(a: object, b: object) -> bool:
         return a.value is b.value
     if isinstance(a, bool | int | float) and type(a) is type(b):
         return a == b
+    if isinstance(a, Aggregate) and isinstance(b, Aggregate):
+        return a.matches(b) and same(a.parts, b.parts)
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return all(map(same, a, b))
     return False
@@ -116,6 +123,8 @@ def merge(a: Any, b: Any, pairs: list[tuple[Leaf, Leaf]]) -> Any:
     if is_leaf(a) and is_leaf(b):
         pairs.append((a, b))
         return Slot(len(pairs) - 1)
+    if isinstance(a, Aggregate) and isinstance(b, Aggregate) and a.matches(b):
+        return a.with_parts(merge(a.parts, b.parts, pairs))
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return _tuple_like(a, [merge(x, y, pairs) for x, y in zip(a, b, strict=True)])
     missing = isinstance(a, Unavailable) or isinstance(b, Unavailable)
@@ -134,6 +143,8 @@ def fill(value: Any, chosen: Sequence[Tile]) -> Any:
     """Return `value` with its slots filled."""
     if isinstance(value, Slot):
         return chosen[value.index]
+    if isinstance(value, Aggregate):
+        return value.with_parts(fill(value.parts, chosen))
     if isinstance(value, tuple):
         return _tuple_like(value, [fill(item, chosen) for item in value])
     return value

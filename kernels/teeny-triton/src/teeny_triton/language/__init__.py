@@ -6,6 +6,9 @@ Inside a kernel every function here adds ops to the function that is being built
 
 from teeny_triton.language import math as math
 from teeny_triton.language import random as random
+from teeny_triton.language.block_pointer import BlockPointer as BlockPointer
+from teeny_triton.language.block_pointer import advance as advance
+from teeny_triton.language.block_pointer import make_block_ptr as make_block_ptr
 from teeny_triton.language.control import Facts as Facts
 from teeny_triton.language.control import build_function as build_function
 from teeny_triton.language.control import for_ as for_
@@ -31,6 +34,10 @@ from teeny_triton.language.debug import max_contiguous as max_contiguous
 from teeny_triton.language.debug import multiple_of as multiple_of
 from teeny_triton.language.debug import static_assert as static_assert
 from teeny_triton.language.debug import static_print as static_print
+from teeny_triton.language.descriptor import TensorDescriptor as TensorDescriptor
+from teeny_triton.language.descriptor import load_tensor_descriptor as load_tensor_descriptor
+from teeny_triton.language.descriptor import make_tensor_descriptor as make_tensor_descriptor
+from teeny_triton.language.descriptor import store_tensor_descriptor as store_tensor_descriptor
 from teeny_triton.language.dtypes import Ptr as Ptr
 from teeny_triton.language.dtypes import TypeVar as TypeVar
 from teeny_triton.language.dtypes import bf16 as bf16

@@ -8,11 +8,12 @@ from teeny_triton.builder import current
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer, Value
 from teeny_triton.language import semantic
+from teeny_triton.language.block_pointer import BlockPointer, checked_axes, padding
 from teeny_triton.language.tile import Operand, Tile, raw
 
 
 def load(
-    pointer: Operand,
+    pointer: Operand | BlockPointer,
     mask: Operand | None = None,
     other: Operand | None = None,
     boundary_check: tuple[int, ...] = (),
@@ -24,8 +25,16 @@ def load(
     """Read the elements at `pointer`; lanes where `mask` is false give `other`, 0 by default.
 
     The pointer, the mask and `other` broadcast together. Masked-off lanes touch no memory.
+    Through a block pointer a whole block is read; along the axes in `boundary_check` elements
+    outside of the tensor give 0, or NaN by the `padding_option` "nan".
     """
-    _no_block_pointers(boundary_check, padding_option)
+    if isinstance(pointer, BlockPointer):
+        _no_mask(mask, other)
+        mask = pointer.inside(checked_axes(pointer, boundary_check))
+        other = None if mask is None else padding(padding_option, pointer.element)
+        pointer = pointer.addresses()
+    else:
+        _no_boundaries(boundary_check, padding_option)
     address = _address(pointer)
     parts = [address]
     if mask is not None:
@@ -48,15 +57,24 @@ def load(
 
 
 def store(
-    pointer: Operand,
+    pointer: Operand | BlockPointer,
     value: Operand,
     mask: Operand | None = None,
     boundary_check: tuple[int, ...] = (),
     cache_modifier: str = "",
     eviction_policy: str = "",
 ) -> None:
-    """Write `value`, converted to the pointer's type, where `mask` is true."""
-    _no_block_pointers(boundary_check, "")
+    """Write `value`, converted to the pointer's type, where `mask` is true.
+
+    Through a block pointer a whole block is written, along the axes in `boundary_check` as far as
+    it lies in the tensor.
+    """
+    if isinstance(pointer, BlockPointer):
+        _no_mask(mask, None)
+        mask = pointer.inside(checked_axes(pointer, boundary_check))
+        pointer = pointer.addresses()
+    else:
+        _no_boundaries(boundary_check, "")
     operands = _store_operands(pointer, value, mask)
     if operands:
         current().emit("store", operands, _hints(cache_modifier, eviction_policy, False))
@@ -114,8 +132,17 @@ def _hints(cache: str, eviction: str, volatile: bool) -> dict[str, object]:
     return {name: hint for name, hint in hints.items() if hint}
 
 
-def _no_block_pointers(boundary_check: object, padding_option: object) -> None:
+def _no_mask(mask: object, other: object) -> None:
+    if mask is not None or other is not None:
+        raise KernelError(
+            "a block pointer takes no mask",
+            hint="list the axes to check: tl.load(pointer, boundary_check=(0, 1))",
+        )
+
+
+def _no_boundaries(boundary_check: object, padding_option: object) -> None:
     if boundary_check or padding_option:
         raise KernelError(
-            "block pointers do not exist here", hint="use a mask: tl.load(pointer, mask=...)"
+            "only a block pointer knows its boundaries",
+            hint="use a mask: tl.load(pointer, mask=...)",
         )

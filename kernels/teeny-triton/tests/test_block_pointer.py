@@ -1,0 +1,177 @@
+"""Block pointers and tensor descriptors, interpreted and native, against NumPy."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import teeny_triton as triton
+import teeny_triton.language as tl
+
+
+@pytest.fixture(params=["interpreted", "native"], autouse=True)
+def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> str:
+    monkeypatch.setenv("TEENY_INTERPRET", "1" if request.param == "interpreted" else "0")
+    if request.param == "native":
+        pytest.importorskip("teeny_cpu")
+        monkeypatch.setenv("TEENY_DEVICE", "cpu")
+        monkeypatch.setenv("TEENY_CACHE_DIR", str(tmp_path))
+    return str(request.param)
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def padded(x: np.ndarray, row: int, column: int, shape: tuple[int, int], fill: float) -> np.ndarray:
+    """The block at (row, column) of a matrix that goes on forever, filled."""
+    rows, columns = np.arange(row, row + shape[0]), np.arange(column, column + shape[1])
+    result = np.full(shape, fill, x.dtype)
+    for (i, r), (j, c) in itertools.product(enumerate(rows), enumerate(columns)):
+        if 0 <= r < x.shape[0] and 0 <= c < x.shape[1]:
+            result[i, j] = x[r, c]
+    return result
+
+
+@triton.jit
+def copy_block(
+    out, x, M, N, row, column, stride_m, stride_n,
+    BM: tl.constexpr, BN: tl.constexpr, CHECK: tl.constexpr, PADDING: tl.constexpr,
+):  # fmt: skip
+    source = tl.make_block_ptr(x, (M, N), (stride_m, stride_n), (row, column), (BM, BN), (1, 0))
+    target = tl.make_block_ptr(out, (BM, BN), (BN, 1), (0, 0), (BM, BN), (1, 0))
+    tl.store(target, tl.load(source, boundary_check=CHECK, padding_option=PADDING))
+
+
+@pytest.mark.parametrize("place", [(0, 0), (3, 2), (-2, -3), (9, 4), (-20, 0), (40, 40)])
+@pytest.mark.parametrize("padding", ["zero", "nan", ""])
+def test_blocks_are_padded(place: tuple[int, int], padding: str) -> None:
+    x = normal(11, 7)
+    out = np.zeros((8, 5), np.float32)
+    copy_block[(1,)](out, x, 11, 7, *place, 7, 1, 8, 5, (0, 1), padding)
+    fill = np.nan if padding == "nan" else 0.0
+    np.testing.assert_array_equal(out, padded(x, *place, (8, 5), fill))
+
+
+def test_strides_and_checks_of_single_axes() -> None:
+    x = normal(12, 8)
+    out = np.zeros((4, 4), np.float32)
+    copy_block[(1,)](out, x.T, 8, 12, 6, 4, 1, 8, 4, 4, (0,), "zero")
+    np.testing.assert_array_equal(out, padded(np.ascontiguousarray(x.T), 6, 4, (4, 4), 0.0))
+    copy_block[(1,)](out, x, 12, 8, 4, 4, 8, 1, 4, 4, (), "")
+    np.testing.assert_array_equal(out, x[4:8, 4:8])
+    copy_block[(1,)](out, x, 12, 8, 4, 6, 8, 1, 4, 4, 1, "")
+    np.testing.assert_array_equal(out, padded(x, 4, 6, (4, 4), 0.0))
+
+
+@triton.jit
+def negate_block(x, M, N, row, column, BM: tl.constexpr, BN: tl.constexpr):
+    block = tl.make_block_ptr(x, (M, N), (N, 1), (row, column), (BM, BN), (1, 0))
+    tl.store(block, -tl.load(block, boundary_check=(0, 1)), boundary_check=(0, 1))
+
+
+@pytest.mark.parametrize("place", [(0, 0), (9, 4), (-2, -3), (40, 0)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.int64])
+def test_stores_stay_inside(place: tuple[int, int], dtype: Any) -> None:
+    x = (normal(11, 7) * 10).astype(dtype)
+    expected = x.copy()
+    rows, columns = (slice(max(p, 0), max(p + n, 0)) for p, n in zip(place, (8, 5), strict=True))
+    expected[rows, columns] *= -1
+    negate_block[(1,)](x, 11, 7, *place, 8, 5)
+    np.testing.assert_array_equal(x, expected)
+
+
+@triton.jit
+def matmul_blocks(
+    a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    pid_m, pid_n = tl.program_id(0), tl.program_id(1)
+    a = tl.make_block_ptr(
+        base=a_ptr, shape=(M, K), strides=(stride_am, stride_ak), offsets=(pid_m * BM, 0),
+        block_shape=(BM, BK), order=(1, 0),
+    )  # fmt: skip
+    b = tl.make_block_ptr(
+        base=b_ptr, shape=(K, N), strides=(stride_bk, stride_bn), offsets=(0, pid_n * BN),
+        block_shape=(BK, BN), order=(1, 0),
+    )  # fmt: skip
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        x = tl.load(a, boundary_check=(0, 1), padding_option="zero")
+        y = tl.load(b, boundary_check=(0, 1), padding_option="zero")
+        acc += tl.dot(x, y)
+        a = tl.advance(a, (0, BK))
+        b = b.advance((BK, 0))
+    c = tl.make_block_ptr(
+        c_ptr, (M, N), (stride_cm, stride_cn), (pid_m * BM, pid_n * BN), (BM, BN), (1, 0)
+    )
+    tl.store(c, acc.to(c_ptr.dtype.element_ty), boundary_check=(0, 1))
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(16, 16, 16), (33, 20, 17), (1, 50, 40), (64, 32, 1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_matmul(m: int, n: int, k: int, dtype: Any) -> None:
+    a, b = normal(m, k).astype(dtype), normal(k, n, seed=1).astype(dtype)
+    c = np.zeros((m, n), dtype)
+    grid = (triton.cdiv(m, 16), triton.cdiv(n, 16))
+    matmul_blocks[grid](a, b, c, m, n, k, k, 1, n, 1, n, 1, 16, 16, 16)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(c, exact, atol=1e-4 if dtype is np.float32 else 2e-2, rtol=1e-3)
+
+
+@triton.jit
+def step(pointer, by):
+    return tl.advance(pointer, (by,)), by + 1
+
+
+@triton.jit
+def carried(out, x, y, n, BLOCK: tl.constexpr):
+    """Sum blocks while walking over them in a `while`, from `x` or `y`, by growing steps."""
+    if tl.program_id(0) % 2 == 0:
+        p = tl.make_block_ptr(x, (n,), (1,), (0,), (BLOCK,), (0,))
+    else:
+        p = tl.make_block_ptr(y, (n,), (1,), (BLOCK,), (BLOCK,), (0,))
+    total = tl.zeros((BLOCK,), tl.float32)
+    place, by = 0, 1
+    while place < n:
+        total += tl.load(p, boundary_check=(0,))
+        place += by
+        p, by = step(p, by)
+    tl.store(out + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), total)
+
+
+@pytest.mark.parametrize("n", [0, 1, 10, 33])
+def test_branches_helpers_and_while(n: int) -> None:
+    x, y = normal(n), normal(n, seed=1)
+    out = np.zeros((2, 4), np.float32)
+    carried[(2,)](out, x, y, n, BLOCK=4)
+    for program, (source, first) in enumerate([(x, 0), (y, 4)]):
+        long = np.concatenate([source, np.zeros(100, np.float32)])
+        expected, place, by = np.zeros(4), 0, 1
+        while place < n:
+            expected += long[first + place : first + place + 4]
+            place, by = place + by, by + 1
+        np.testing.assert_allclose(out[program], expected, atol=1e-5)
+
+
+@triton.jit
+def describe(out, x, M, N, row, column, BM: tl.constexpr, BN: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BM, BN])
+    target = tl.make_tensor_descriptor(out, shape=[M, N], strides=[N, 1], block_shape=[BM, BN])
+    tl.static_assert(source.block_shape[0] == BM and source.dtype == x.dtype.element_ty)
+    block = source.load([row, column])
+    target.store([row, column], block + 1)
+    again = tl.load_tensor_descriptor(target, [row, column])
+    tl.store_tensor_descriptor(target, [row, column], again * 2)
+
+
+@pytest.mark.parametrize("place", [(0, 0), (9, 4), (-2, -3), (40, 0)])
+def test_device_descriptors(place: tuple[int, int]) -> None:
+    x, out = normal(11, 7), np.zeros((11, 7), np.float32)
+    expected = out.copy()
+    rows, columns = (slice(max(p, 0), max(p + n, 0)) for p, n in zip(place, (8, 4), strict=True))
+    expected[rows, columns] = (x[rows, columns] + 1) * 2
+    describe[(1,)](out, x, 11, 7, *place, 8, 4)
+    np.testing.assert_array_equal(out, expected)
