@@ -40,6 +40,8 @@ def test_reads_outside_are_told_by_name_index_and_line() -> None:
         interpret(function, (2,), [x, y, 8, 1])
     assert str(caught.value) == (
         f"{__file__}:{line}:13: program (1, 0, 0): load reads x[6], outside its 6 elements\n"
+        "    value = tl.load(x + i * stride, mask=i < n)\n"
+        "            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "hint: mask the access: tl.load(pointer, mask=offset < n)"
     )
     with pytest.raises(KernelError, match=r"store writes y\[4\], outside its 4 elements"):

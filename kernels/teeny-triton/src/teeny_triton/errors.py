@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teeny_core import errors
+
+from teeny_triton.ir import Location
 
 KernelError = errors.KernelError
 
@@ -19,6 +22,12 @@ class Frame:
     column: int
     width: int
     text: str
+
+    @classmethod
+    def of(cls, place: Location) -> Frame:
+        """Read the line of an op's place from its file; the text is empty if there is none."""
+        text = linecache.getline(place.file, place.line).rstrip("\n")
+        return cls(place.file, place.line, place.column, place.width, text)
 
     def __str__(self) -> str:
         indent = len(self.text) - len(self.text.lstrip())

@@ -15,7 +15,7 @@ import numpy as np
 from teeny_core import DType, bool_
 
 from teeny_triton import semantics
-from teeny_triton.errors import KernelError
+from teeny_triton.errors import Frame, KernelError
 from teeny_triton.ir import Block, Function, Op, Parameter, Pointer, Type, Value
 from teeny_triton.memory import AddressSpace, Array, Region, flat, poisoned
 
@@ -162,9 +162,10 @@ Control: TypeAlias = Callable[[Program, Op, tuple[Array, ...], Environment], tup
 
 
 def _located(error: KernelError, op: Op, index: tuple[int, int, int]) -> KernelError:
-    place = op.location
-    where = f"{place.file}:{place.line}:{place.column + 1}: " if place else ""
-    message = f"{where}program {index}: {op.opcode} {error.message}"
+    frame = Frame.of(op.location) if op.location else None
+    message = f"program {index}: {op.opcode} {error.message}"
+    if frame is not None:
+        message = f"{frame.position}: {message}" + (f"\n{frame}" if frame.text else "")
     return KernelError(message, hint=error.hint)
 
 
@@ -230,6 +231,29 @@ def _reduce(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Arra
     return (semantics.reduce(op.attrs["kind"], operands[0], op.attrs["axis"]),)
 
 
+def _sort(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    axis, keep, descending = (op.attrs[name] for name in ("axis", "keep", "descending"))
+    return (semantics.sort(operands[0], axis, keep, descending=descending),)
+
+
+def _gather(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    (x, index), axis = operands, op.attrs["axis"]
+    wrong = (index < 0) | (index >= x.shape[axis])
+    if wrong.any():
+        found = int(index[wrong][0])
+        raise KernelError(f"reads index {found}, outside the {x.shape[axis]} elements of its axis")
+    return (semantics.gather(x, index, axis),)
+
+
+def _flip(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (np.flip(operands[0], op.attrs["axis"]).copy(),)
+
+
+def _histogram(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    (bins,) = op.result.type.shape
+    return (semantics.histogram(operands[0], bins, _mask(operands, 1)),)
+
+
 def _dot(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (semantics.dot(*operands),)
 
@@ -257,15 +281,36 @@ def _store(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array
     return ()
 
 
-def _atomic_add(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    addresses, values, mask = operands[0], operands[1], _mask(operands, 2)
-    old = np.zeros_like(values)
-    for lane in np.ndindex(addresses.shape):  # one by one: lanes may share an address
-        here = np.zeros_like(mask)
-        here[lane] = mask[lane]
-        old = np.where(here, program.space.read(addresses, here, old), old)
-        program.space.write(addresses, semantics.elementwise("add", old, values), here)
-    return (old,)
+def _atomic_rmw(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    kind = op.attrs["kind"]
+    mask = _mask(operands, 2)
+    return (
+        _atomically(program, operands, mask, lambda old, value: semantics.atomic(kind, old, value)),
+    )
+
+
+def _atomic_cas(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    mask = np.ones(operands[0].shape, bool_.numpy)
+
+    def swap(old: Array, expected: Array, value: Array) -> Array:
+        return np.where(semantics.same_bits(old, expected), value, old)
+
+    return (_atomically(program, operands, mask, swap),)
+
+
+def _atomically(
+    program: Program, operands: tuple[Array, ...], mask: Array, change: Callable[..., Array]
+) -> Array:
+    """Change elements one by one, because lanes may share an address; return the old ones."""
+    addresses, *values = operands
+    old = np.zeros_like(values[0])
+    active = np.asarray(True)
+    for lane in map(tuple, np.argwhere(mask)):
+        place = np.asarray(addresses[lane])
+        here = program.space.read(place, active, np.asarray(old[lane]))
+        program.space.write(place, change(here, *(np.asarray(x[lane]) for x in values)), active)
+        old[lane] = here
+    return old
 
 
 def _prefetch(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -290,6 +335,37 @@ def _assert(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Arra
 def _print(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     print(f"pid {program.index} {op.attrs['prefix']}", *operands)
     return ()
+
+
+def _fold(
+    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+) -> list[tuple[Array, ...]]:
+    """Combine elements along the axis from the first one on; return all partial results."""
+    (body,), axis = op.regions, op.attrs["axis"]
+    slices = list(zip(*(np.moveaxis(x, axis, 0) for x in operands), strict=True))
+    if op.attrs.get("reverse"):
+        slices.reverse()
+    partial = [slices[0]]
+    for following in slices[1:]:
+        combined = program.run(body, _enter(env, body, (*partial[-1], *following)))
+        shapes = (x.shape for x in following)
+        partial.append(tuple(map(np.broadcast_to, combined, shapes)))  # type: ignore[arg-type]
+    return partial
+
+
+def _reduce_by(
+    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+) -> tuple[Array, ...]:
+    return tuple(x.copy() for x in _fold(program, op, operands, env)[-1])
+
+
+def _scan(
+    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+) -> tuple[Array, ...]:
+    partial = _fold(program, op, operands, env)
+    if op.attrs["reverse"]:
+        partial.reverse()
+    return tuple(np.stack(part, axis=op.attrs["axis"]) for part in zip(*partial, strict=True))
 
 
 def _for(
@@ -328,7 +404,13 @@ def _enter(env: Environment, block: Block, arguments: Sequence[Array]) -> Enviro
     return env
 
 
-_CONTROL: Mapping[str, Control] = {"for": _for, "while": _while, "if": _if}
+_CONTROL: Mapping[str, Control] = {
+    "for": _for,
+    "while": _while,
+    "if": _if,
+    "reduce_by": _reduce_by,
+    "scan": _scan,
+}
 
 _EXECUTORS: Mapping[str, Executor] = {
     "const": _const,
@@ -348,10 +430,15 @@ _EXECUTORS: Mapping[str, Executor] = {
     "addptr": _addptr,
     "load": _load,
     "store": _store,
-    "atomic_add": _atomic_add,
+    "atomic_rmw": _atomic_rmw,
+    "atomic_cas": _atomic_cas,
     "prefetch": _prefetch,
     "scratch": _scratch,
     "reduce": _reduce,
+    "sort": _sort,
+    "gather": _gather,
+    "flip": _flip,
+    "histogram": _histogram,
     "dot": _dot,
     "device_assert": _assert,
     "device_print": _print,

@@ -73,11 +73,12 @@ class Type:
 
 @dataclass(frozen=True)
 class Location:
-    """Where in the source a value was made."""
+    """Where in the source a value was made: `width` characters from `column`, counted from 0."""
 
     file: str
     line: int
     column: int
+    width: int = 1
 
 
 @dataclass(eq=False, slots=True)
@@ -163,9 +164,11 @@ UNARY_FLOAT = (
 UNARY = ("neg", "abs", "not", *UNARY_FLOAT)
 BINARY = (
     "add", "sub", "mul", "div", "floordiv", "mod", "pow", "and", "or", "xor", "shl", "shr",
-    "maximum", "minimum", "umulhi",
+    "maximum", "minimum", "maxnum", "minnum", "umulhi",
 )  # fmt: skip
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+ATOMICS = ("add", "and", "or", "xor", "max", "min", "xchg")
+ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 REDUCTIONS = ("sum", "prod", "max", "min", "xor_sum", "argmax", "argmin")
 
 # opcode -> meaning. Operands in order; attributes in braces; results after the arrow.
@@ -183,7 +186,8 @@ OPCODES: Mapping[str, str] = {
     "split": "x[..., 2] -> a, b (two results)",
     "cat": "a, b {axis} -> the two along an axis",
     **dict.fromkeys(UNARY, "x -> elementwise"),
-    **dict.fromkeys(BINARY, "a, b -> elementwise, equal types; integers: floordiv and mod floor"),
+    **dict.fromkeys(BINARY, "a, b -> elementwise, equal types; integers: floordiv and mod floor; "
+    "maximum and minimum propagate NaN, maxnum and minnum drop it"),
     **dict.fromkeys(COMPARISONS, "a, b -> bool tile"),
     "fma": "a, b, c -> a*b+c rounded once",
     "where": "cond, a, b -> elementwise choice",
@@ -193,12 +197,24 @@ OPCODES: Mapping[str, str] = {
     "load": "pointer [, mask [, other]] -> elements; masked-off lanes read nothing, "
     "and give other or else 0",
     "store": "pointer, value [, mask] -> nothing",
-    "atomic_add": "pointer, value [, mask] -> the old value",
+    "atomic_rmw": "pointer, value [, mask] {kind, sem} -> the old value, 0 where masked off; lanes "
+    "follow one another; float max and min drop NaN",
+    "atomic_cas": "pointer, expected, value {sem} -> the old value; stores where its bits are "
+    "those of `expected`",
     "prefetch": "pointer {level: 1|2|3, write: bool} -> nothing; never faults",
     "scratch": "{size} -> pointer to `size` elements of thread-private, 64-byte-aligned memory",
     "reduce": "x {kind, axis} -> x without the axis; f16 and bf16 accumulate in f32; max and min "
     "propagate NaN; argmax and argmin give i32, the first of equals, or the first NaN",
-    "dot": "a[M,K], b[K,N], acc[M,N] -> acc + a @ b",
+    "reduce_by": "x... {axis} {region(a..., b...) of scalars yields combined} -> each x without the "
+    "axis; elementwise and associative: back ends may group elements, but keep their order",
+    "scan": "x... {axis, reverse} {region as of reduce_by} -> each x with every element combined "
+    "with all before it (after it, from the last one on, in reverse)",
+    "sort": "x {axis, descending, keep} -> the first `keep` elements along the axis in order: "
+    "-0 before +0, NaN (as one quiet NaN) above all numbers",
+    "gather": "x, index {axis} -> x at an index (i32 or i64, inside the axis) along the axis",
+    "flip": "x {axis} -> x in reverse order along the axis",
+    "histogram": "x[N] [, mask] -> i32, how many active elements are 0, 1, ...; others not counted",
+    "dot": "a[M,K], b[K,N], acc[M,N] -> acc + a @ b; a leading axis of all three is a batch",
     "for": "lb, ub, step > 0 (i32 or i64), inits... {region(iv, carried...) yields carried}",
     "while": "inits... {region 0 (carried...) yields cond; region 1 (carried...) yields carried}",
     "if": "cond {region 0, region 1, each yields the results}",

@@ -22,7 +22,7 @@ _SHIFT = 44
 _MIDDLE = 1 << (_SHIFT - 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Region:
     """A stretch of elements, `origin` of which precede the address that a kernel is given.
 
@@ -92,18 +92,41 @@ class AddressSpace:
         self, addresses: Array, mask: Array, verb: str
     ) -> list[tuple[Region, Array, Array]]:
         """Split active lanes by region: the lanes, and the element index of each."""
-        numbers = np.where(mask, addresses >> _SHIFT, 0)
         found = []
+        for region, lanes, offsets in self.split(addresses, mask):
+            if region is None:
+                raise KernelError(f"{verb} {stray(int(offsets[0]))}")
+            found.append((region, lanes, _checked(region, offsets, verb)))
+        return found
+
+    def split(self, addresses: Array, mask: Array) -> list[tuple[Region | None, Array, Array]]:
+        """Split active lanes by region: the region, its lanes, and their offsets in bytes from
+        its first element. Addresses of no region come with None, and as they are.
+        """
+        numbers = np.where(mask, addresses >> _SHIFT, 0)
+        found: list[tuple[Region | None, Array, Array]] = []
         for number in np.unique(numbers[mask]):
             lanes = mask & (numbers == number)
-            region = self._regions[int(number) - 1]
-            offset = addresses[lanes] - self._base(int(number) - 1)
-            found.append((region, lanes, _checked(region, offset, verb)))
+            if 1 <= number <= len(self._regions):
+                base = self._base(int(number) - 1)
+                found.append((self._regions[int(number) - 1], lanes, addresses[lanes] - base))
+            else:
+                found.append((None, lanes, addresses[lanes]))
         return found
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """All regions, the oldest first."""
+        return tuple(self._regions)
 
     @staticmethod
     def _base(index: int) -> int:
         return ((index + 1) << _SHIFT) + _MIDDLE
+
+
+def stray(address: int) -> str:
+    """Say in words what an address of no region is."""
+    return "through a null pointer" if abs(address) < _MIDDLE else "an address of no tensor"
 
 
 def _checked(region: Region, offsets: Array, verb: str) -> Array:

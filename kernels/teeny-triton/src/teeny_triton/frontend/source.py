@@ -48,9 +48,9 @@ class Source:
         return Frame(self.file, self.first_line + row, column, end - column, text)
 
     def location(self, node: ast.AST) -> Location:
-        """Return where `node` begins, for an op that is made from it."""
-        row, column, _ = self._span(node)
-        return Location(self.file, self.first_line + row, column)
+        """Return the place of `node`, for an op that is made from it."""
+        row, column, end = self._span(node)
+        return Location(self.file, self.first_line + row, column, max(1, end - column))
 
     def _span(self, node: ast.AST) -> tuple[int, int, int]:
         line, start = getattr(node, "lineno", 2), getattr(node, "col_offset", 0)
