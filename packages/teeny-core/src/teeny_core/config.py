@@ -25,6 +25,7 @@ class Config:
         cache_size: `TEENY_CACHE_SIZE`, most bytes that they may take, such as 512M.
         debug: `TEENY_DEBUG`, whether every stage is verified.
         interpret: `TEENY_INTERPRET`, whether kernels run in the interpreter.
+        sanitize: `TEENY_SANITIZE`, whether kernels run in the sanitizer.
         tune: `TEENY_TUNE`, whether what tuning measures is kept in `cache_dir` for the next run.
         print_autotuning: `TEENY_PRINT_AUTOTUNING`, whether each choice of a tuner is printed.
     """
@@ -35,6 +36,7 @@ class Config:
     cache_size: int
     debug: bool
     interpret: bool
+    sanitize: bool
     tune: bool
     print_autotuning: bool
 
@@ -53,6 +55,7 @@ def get(environ: Mapping[str, str] | None = None) -> Config:
         cache_size=_size(env),
         debug=_flag(env, "TEENY_DEBUG"),
         interpret=interpreting(env),
+        sanitize=sanitizing(env),
         tune=_flag(env, "TEENY_TUNE"),
         print_autotuning=_flag(env, "TEENY_PRINT_AUTOTUNING"),
     )
@@ -70,6 +73,15 @@ def interpreting(env: Mapping[str, str] = os.environ) -> bool:
         ConfigError: it is neither on nor off.
     """
     return "TEENY_INTERPRET" in env and _flag(env, "TEENY_INTERPRET")
+
+
+def sanitizing(env: Mapping[str, str] = os.environ) -> bool:
+    """Read `TEENY_SANITIZE` alone: each launch of a kernel does.
+
+    Raises:
+        ConfigError: it is neither on nor off.
+    """
+    return "TEENY_SANITIZE" in env and _flag(env, "TEENY_SANITIZE")
 
 
 def _threads(env: Mapping[str, str]) -> int | None:

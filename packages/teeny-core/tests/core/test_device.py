@@ -100,11 +100,12 @@ def test_settings() -> None:
             "TEENY_CACHE_SIZE": "256m",
             "TEENY_DEBUG": "1",
             "TEENY_INTERPRET": "off",
+            "TEENY_SANITIZE": "on",
             "TEENY_TUNE": "yes",
         }
     )
     folder = Path("/somewhere")
-    assert full == config.Config("null", 3, folder, 256 << 20, True, False, True, False)
+    assert full == config.Config("null", 3, folder, 256 << 20, True, False, True, True, False)
     assert not config.interpreting({"TEENY_INTERPRET": "0"})
     assert config.interpreting({"TEENY_INTERPRET": "1"})
     assert config.device_name({"TEENY_DEVICE": ""}) is None
