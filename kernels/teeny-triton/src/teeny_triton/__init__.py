@@ -40,6 +40,9 @@ from teeny_triton.language import while_ as while_
 from teeny_triton.language import yield_ as yield_
 from teeny_triton.language.control import Facts as Facts
 from teeny_triton.parser import parse as parse
+from teeny_triton.sanitizer import Finding as Finding
+from teeny_triton.sanitizer import SanitizerError as SanitizerError
+from teeny_triton.sanitizer import sanitize as sanitize
 from teeny_triton.target import Target as Target
 from teeny_triton.tune import Config as Config
 from teeny_triton.tune import autotune as autotune

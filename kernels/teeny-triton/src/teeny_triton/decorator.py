@@ -23,6 +23,7 @@ from teeny_triton.frontend import (
 from teeny_triton.interpret import interpret
 from teeny_triton.ir import Function, Pointer, Type
 from teeny_triton.language.control import Facts
+from teeny_triton.sanitizer import sanitize
 
 Grid: TypeAlias = int | Sequence[int] | Callable[[Mapping[str, Any]], int | Sequence[int]]
 
@@ -45,9 +46,13 @@ class Kernel(KernelFunction):
     """A kernel. `k[grid](...)` launches it; inside another kernel a call inlines it."""
 
     def __init__(
-        self, function: Callable[..., Any], do_not_specialize: Iterable[int | str] = ()
+        self,
+        function: Callable[..., Any],
+        do_not_specialize: Iterable[int | str] = (),
+        sanitize: bool = False,
     ) -> None:
         super().__init__(function)
+        self.sanitize = sanitize
         names = list(self.signature.parameters)
         listed = (names[item] if isinstance(item, int) else item for item in do_not_specialize)
         self.do_not_specialize = frozenset(listed)
@@ -91,7 +96,9 @@ class Kernel(KernelFunction):
         self._check_writable(function, values)
         if 0 in extents:
             return
-        if config.get().interpret:
+        if self.sanitize or config.sanitizing():
+            sanitize(function, extents, values)
+        elif config.interpreting():
             interpret(function, extents, values)
         else:
             self._device_kernel(function)(extents, [_machine_argument(v) for v in values])
@@ -155,21 +162,23 @@ class Kernel(KernelFunction):
 def kernel(function: Callable[..., Any]) -> Kernel: ...
 @overload
 def kernel(
-    *, do_not_specialize: Iterable[int | str] = ...
+    *, do_not_specialize: Iterable[int | str] = ..., sanitize: bool = ...
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
     function: Callable[..., Any] | None = None,
     *,
     do_not_specialize: Iterable[int | str] = (),
+    sanitize: bool = False,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Make a kernel of a Python function; `jit` is the same.
 
     Integers of the parameters in `do_not_specialize` (names or positions) are passed as they are;
     of others it is compiled in whether they are 1 or divide by 16.
+    With `sanitize`, and for all kernels with `TEENY_SANITIZE=1`, a launch runs in `sanitize`.
     """
     if function is None:
-        return lambda function: Kernel(function, do_not_specialize)
-    return Kernel(function, do_not_specialize)
+        return lambda function: Kernel(function, do_not_specialize, sanitize)
+    return Kernel(function, do_not_specialize, sanitize)
 
 
 jit = kernel
