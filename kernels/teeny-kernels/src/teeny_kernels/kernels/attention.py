@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import teeny_triton.language as tl
 from teeny_core import DType
+from teeny_kernels.kernels.extremes import larger
 from teeny_kernels.kernels.matmul import pack_panel, product, unravel
 from teeny_triton import Ptr, TypeVar, constexpr, i64, kernel
 
@@ -41,7 +42,7 @@ class Attention:
         lanes: elements of a register.
         vectors: registers of a row of a block of scores, and of results.
         heights: queries of a block, from the usual one to those that finish the queries.
-        rows: queries that are normalised at a time; it divides all but the last heights.
+        rows: queries that are normalised at a time; it divides the heights above it.
         run: queries of a program, a multiple of the usual height.
         block: keys at a time, a multiple of a row of scores.
         inner: extents of the output's batch axes that the second grid axis stands for.
@@ -151,9 +152,9 @@ def attention(
         at = place + down[:, None] * t.block + lane
         best = tl.full((count, t.lanes), -INFINITY, t.accumulator)
         for column in tl.range(0, seen, t.lanes):
-            best = tl.maximum(best, tl.load(at + column))
+            best = larger(best, tl.load(at + column))
         old = tl.load(largest + row + down)
-        new = tl.maximum(old, tl.max(best, 1))
+        new = larger(old, tl.max(best, 1))
         base = tl.where(new == -INFINITY, 0.0, new)
         total = tl.zeros((count, t.lanes), t.accumulator)
         for column in tl.range(0, seen, t.lanes):
@@ -163,7 +164,7 @@ def attention(
         shrink = tl.exp2(old - base)
         tl.store(largest + row + down, new)
         tl.store(totals + row + down, tl.load(totals + row + down) * shrink + tl.sum(total, 1))
-        for column in tl.static_range(0, t.padded, t.lanes):
+        for column in tl.range(0, t.padded, t.lanes):
             held = sums + (row + down[:, None]) * t.padded + column + lane
             tl.store(held, tl.load(held) * shrink[:, None])
 
@@ -171,15 +172,20 @@ def attention(
         """Add the values of the keys, weighted."""
         down = tl.arange(0, height)[:, None]
         count = tl.minimum(seen, keys - start)
-        for column in tl.static_range(0, t.padded, t.width):
-            width = min(t.width, t.padded - column)
-            lane = column + tl.arange(0, width)[None, :]
-            inside = None if column + width <= t.value_size else lane < t.value_size
+
+        def columns(lane: Any, inside: Any) -> None:
             held = sums + (row - first + down) * t.padded + lane
             right = value + start * v_strides[2] + lane
             left = scores + down * t.block
             acc = product(tl.load(held), left, right, count, 1, v_strides[2], inside)
             tl.store(held, acc)
+
+        whole = t.value_size // t.width * t.width
+        for column in tl.range(0, whole, t.width):
+            columns(column + tl.arange(0, t.width)[None, :], None)
+        if whole < t.value_size:
+            lane = whole + tl.arange(0, t.padded - whole)[None, :]
+            columns(lane, None if t.padded == t.value_size else lane < t.value_size)
 
     def queries_of(row: Any, height: int, start: Any) -> None:
         """Let a block of queries see a block of keys."""
@@ -187,8 +193,8 @@ def attention(
         if t.causal:
             seen = tl.minimum(seen, tl.cdiv(row + height - start, t.width) * t.width)
         score(row, height, start, seen)
-        for part in tl.static_range(0, height, t.rows):
-            count = min(t.rows, height - part)
+        count = min(t.rows, height)
+        for part in tl.range(0, height, count):
             normalise(row - first + part, scores + part * t.block, count, seen)
         weigh(row, height, start, seen)
 
@@ -206,7 +212,7 @@ def attention(
         tl.store(largest + down, tl.full((height,), -INFINITY, t.accumulator))
         tl.store(totals + down, tl.zeros((height,), t.accumulator))
         zeros = tl.zeros((height, t.lanes), t.accumulator)
-        for column in tl.static_range(0, t.padded, t.lanes):
+        for column in tl.range(0, t.padded, t.lanes):
             lane = column + tl.arange(0, t.lanes)[None, :]
             tl.store(sums + down[:, None] * t.padded + lane, zeros)
 
@@ -215,12 +221,18 @@ def attention(
         down = row + tl.arange(0, height)[:, None]
         total = tl.load(totals + down - first)
         share = tl.where(total == 0.0, 0.0, 1.0 / total)
-        for column in tl.static_range(0, t.padded, t.lanes):
-            lane = column + tl.arange(0, t.lanes)[None, :]
-            inside = None if column + t.lanes <= t.value_size else lane < t.value_size
+
+        def columns(lane: Any, inside: Any) -> None:
             out = tl.load(sums + (down - first) * t.padded + lane) * share
             out = EPILOGUE(out, (*batch, down, lane), inside, extra)
             tl.store(result + down * y_strides[2] + lane, out, inside)
+
+        whole = t.value_size // t.lanes * t.lanes
+        for column in tl.range(0, whole, t.lanes):
+            columns(column + tl.arange(0, t.lanes)[None, :], None)
+        if whole < t.value_size:
+            lane = whole + tl.arange(0, t.lanes)[None, :]
+            columns(lane, lane < t.value_size)
 
     blocks(first, clear)
     end = tl.minimum(keys, last) if t.causal else keys

@@ -81,7 +81,8 @@ def _cut(
         return None
     accumulator = q.dtype.accumulator
     lanes, registers = target.lanes(accumulator), target.vector_registers
-    height = 12 if registers >= 32 else 4
+    heights = (12, 4, 1) if registers >= 32 else (6, 2, 1)
+    height = heights[0]
     mask: Any = "" if not masks else "bool" if masks[0].dtype == bool_ else "sum"
     queries = q.shape[-2]
     run = RUN // height * height
@@ -96,8 +97,8 @@ def _cut(
         accumulator=accumulator,
         lanes=lanes,
         vectors=2,
-        heights=(height, *((8, 4, 2, 1) if height > 8 else (2, 1))),
-        rows=4,
+        heights=heights,
+        rows=heights[1],
         run=run,
         inner=batch[0].numbers,
         outer=batch[1].numbers,
