@@ -55,10 +55,16 @@ def is_building() -> bool:
 
 
 class Builder:
-    """Emits ops at the end of a block. `location` is stamped on every op made."""
+    """Emits ops at the end of a block. `location` is stamped on every op made.
+
+    `checks` are comparisons `x >= 0` that are wanted only where `x` may be negative,
+    `assumptions` conditions that hold, each with the block in which it is said to.
+    """
 
     def __init__(self, block: Block) -> None:
         self.location: Location | None = None
+        self.checks: list[Value] = []
+        self.assumptions: list[tuple[Value, Block]] = []
         self._block = block
         self._constants: dict[Value, Scalar] = {}
         self._splats: dict[Value, Value] = {}
@@ -81,6 +87,10 @@ class Builder:
         finally:
             self._block = outer
 
+    def assume(self, condition: Value) -> None:
+        """Note that a scalar condition holds here."""
+        self.assumptions.append((condition, self._block))
+
     def constant_of(self, value: Value) -> Scalar | None:
         """Return the Python number that every element of `value` is known to be, or None."""
         return self._constants.get(self._splats.get(value, value))
@@ -101,9 +111,18 @@ class Builder:
         attrs = dict(attrs or {})
         operand_types = tuple(operand.type for operand in operands)
         types = result_types(Signature(opcode, operand_types, attrs, tuple(wanted)))
+        return self._append(opcode, tuple(operands), attrs, types, tuple(regions))
+
+    def _append(
+        self,
+        opcode: str,
+        operands: tuple[Value, ...],
+        attrs: Mapping[str, Any],
+        types: tuple[Type, ...],
+        regions: tuple[Block, ...] = (),
+    ) -> tuple[Value, ...]:
         results = tuple(Value(kind) for kind in types)
-        op = Op(opcode, tuple(operands), results, attrs, tuple(regions), self.location)
-        self._block.ops.append(op)
+        self._block.ops.append(Op(opcode, operands, results, attrs, regions, self.location))
         return results
 
     def op(self, opcode: str, *operands: Value, wanted: Type | None = None, **attrs: Any) -> Value:
@@ -115,7 +134,7 @@ class Builder:
         folded = fold(self, opcode, operands, attrs, kind) if fold else None
         if folded is not None:
             return folded
-        (result,) = self.emit(opcode, operands, attrs, (kind,))
+        (result,) = self._append(opcode, operands, attrs, (kind,))
         return result
 
     def constant(self, value: Scalar, dtype: DType) -> Value:

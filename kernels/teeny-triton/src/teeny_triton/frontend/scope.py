@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from teeny_triton.builder import Scalar
 from teeny_triton.errors import KernelError
@@ -15,6 +16,10 @@ from teeny_triton.language.tile import Tile
 Names: TypeAlias = dict[str, Any]
 Outer: TypeAlias = Callable[[str], tuple[bool, Any]]
 Leaf: TypeAlias = Tile | Scalar
+
+
+_ASSIGNED: WeakKeyDictionary[ast.stmt, tuple[str, ...]] = WeakKeyDictionary()
+"""What statements assign: a helper is read as often as it is inlined."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +52,20 @@ class Scope:
 
 def assigned_names(statements: Iterable[ast.stmt]) -> tuple[str, ...]:
     """Return the names that `statements` may assign, in order of appearance."""
-    found: dict[str, None] = {}
-    for statement in statements:
+    names = (name for statement in statements for name in _assigned_by(statement))
+    return tuple(dict.fromkeys(names))
+
+
+def _assigned_by(statement: ast.stmt) -> tuple[str, ...]:
+    if statement not in _ASSIGNED:
+        found = []
         for node in _own_nodes(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found[node.id] = None
+                found.append(node.id)
             elif isinstance(node, ast.FunctionDef):
-                found[node.name] = None
-    return tuple(found)
+                found.append(node.name)
+        _ASSIGNED[statement] = tuple(found)
+    return _ASSIGNED[statement]
 
 
 def contains_return(statements: Iterable[ast.stmt]) -> bool:

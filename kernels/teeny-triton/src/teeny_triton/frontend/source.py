@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from teeny_triton.errors import Frame, KernelError
@@ -20,6 +20,7 @@ class Source:
     first_line: int
     lines: tuple[str, ...]
     tree: ast.FunctionDef
+    _locations: dict[ast.AST, Location] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Source:
@@ -49,8 +50,11 @@ class Source:
 
     def location(self, node: ast.AST) -> Location:
         """Return the place of `node`, for an op that is made from it."""
-        row, column, end = self._span(node)
-        return Location(self.file, self.first_line + row, column, max(1, end - column))
+        if node not in self._locations:
+            row, column, end = self._span(node)
+            line = self.first_line + row
+            self._locations[node] = Location(self.file, line, column, max(1, end - column))
+        return self._locations[node]
 
     def _span(self, node: ast.AST) -> tuple[int, int, int]:
         line, start = getattr(node, "lineno", 2), getattr(node, "col_offset", 0)
