@@ -161,7 +161,10 @@ def test_truth_of_a_tile_is_refused(run: Run) -> None:
 def test_where_fma_clamp_cdiv(run: Run) -> None:
     x = np.float32([-2, 0.5, 3, np.nan])
     np.testing.assert_array_equal(run(lambda x: tl.where(x > 0, x, 0), x), [0, 0.5, 3, 0])
-    np.testing.assert_array_equal(run(lambda x: tl.clamp(x, -1, 1), x), [-1, 0.5, 1, np.nan])
+    np.testing.assert_array_equal(run(lambda x: tl.clamp(x, -1, 1), x), [-1, 0.5, 1, -1])
+    every = tl.PropagateNan.ALL
+    got = run(lambda x: tl.clamp(x, -1, 1, every), x)
+    np.testing.assert_array_equal(got, [-1, 0.5, 1, np.nan])
     np.testing.assert_array_equal(run(lambda x: tl.fma(x, 2, 1), x), x * 2 + 1)
     n = np.int32([0, 1, 8, 9])
     np.testing.assert_array_equal(run(lambda n: tl.cdiv(n, 8), n), [0, 1, 1, 2])

@@ -44,12 +44,20 @@ BINARY = {
     "mul": operator.mul,
     "maximum": np.maximum,
     "minimum": np.minimum,
+    "maxnum": np.fmax,
+    "minnum": np.fmin,
     "lt": operator.lt,
     "ge": operator.ge,
     "eq": operator.eq,
     "ne": operator.ne,
 }
-OURS = {"maximum": tl.maximum, "minimum": tl.minimum}
+EVERY = tl.PropagateNan.ALL
+OURS = {
+    "maximum": lambda a, b: tl.maximum(a, b, EVERY),
+    "minimum": lambda a, b: tl.minimum(a, b, propagate_nan=EVERY),
+    "maxnum": tl.maximum,
+    "minnum": tl.minimum,
+}
 
 
 @pytest.mark.parametrize("name", BINARY)

@@ -211,7 +211,16 @@ WRONG = {
         ("%r = load %p {speed = 1} : f32", "has no attribute `speed`"),
     ],
     "store": [("store %p, %y", "the value must be f32"), ("store %pp, %v, %c", "the mask must be")],
-    "atomic_add": [("%r = atomic_add %p, %i : i32", "the value must be f32")],
+    "atomic_rmw": [
+        ('%r = atomic_rmw %p, %i {kind = "add", sem = "relaxed"} : i32', "the value must be f32"),
+        ('%r = atomic_rmw %p, %x {kind = "nand", sem = "relaxed"} : f32', "kind 'nand' is none"),
+        ('%r = atomic_rmw %p, %x {kind = "or", sem = "relaxed"} : f32', "takes int or uint"),
+        ('%r = atomic_rmw %p, %x {kind = "add", sem = "soon"} : f32', "sem 'soon' is none of"),
+    ],
+    "atomic_cas": [
+        ('%r = atomic_cas %q, %i, %x {sem = "relaxed"} : i32', "the value must be i32"),
+        ("%r = atomic_cas %q, %i, %i : i32", "`sem` is missing"),
+    ],
     "prefetch": [
         ("prefetch %p {level = 4, write = false}", "level 4 is none of (1, 2, 3)"),
         ("prefetch %p {level = 1, write = 1}", "`write` must be bool"),
@@ -225,6 +234,41 @@ WRONG = {
         ('%r = reduce %v {kind = "xor_sum", axis = 0} : f32', "takes bool or int or uint"),
         ('%r = reduce %v {kind = "argmax", axis = 0} : f32', "gives i32, not f32"),
         ('%r = reduce %x {kind = "sum", axis = 0} : f32', "axis 0 is outside [0, 0)"),
+    ],
+    "reduce_by": [
+        ("%r = reduce_by %v {axis = 0} : f32 (%s: f32, %t: f32) {\nyield %i\n}", "yields (i32)"),
+        ("%r = reduce_by %v {axis = 0} : f32", "has one region"),
+        ("%r = reduce_by %v {axis = 1} : f32 (%s: f32, %t: f32) {\nyield %s\n}", "axis 1 is"),
+        (
+            "%r = reduce_by %v {axis = 0} : f32 (%s: f32, %t: f32) {\n%u = load %p : f32\n"
+            "yield %u\n}",
+            "cannot combine by load",
+        ),
+    ],
+    "scan": [
+        (
+            "%r = scan %v {axis = 0, reverse = false} : tile<4xf32> (%s: f32) {\nyield %s\n}",
+            "region 0 takes (f32)",
+        ),
+        (
+            "%r, %s = scan %v, %a {axis = 0, reverse = false} : tile<4xf32>, tile<2x4xf32>",
+            "the tiles differ in shape",
+        ),
+        ("%r = scan %pp {axis = 0, reverse = true} : tile<4xptr<f32>>", "not combine pointers"),
+    ],
+    "sort": [
+        ("%r = sort %v {axis = 0, descending = true, keep = 5} : tile<5xf32>", "keep 5 of 4"),
+        ("%r = sort %pp {axis = 0, descending = true, keep = 4} : tile<4xptr<f32>>", "an order"),
+    ],
+    "gather": [
+        ("%r = gather %v, %v {axis = 0} : tile<4xf32>", "the index must be i32 or i64"),
+        ("%r = gather %a, %w {axis = 0} : tile<4xf32>", "extents differ off axis 0"),
+    ],
+    "flip": [("%r = flip %v {axis = 1} : tile<4xf32>", "axis 1 is outside [0, 1)")],
+    "histogram": [
+        ("%r = histogram %v : tile<8xi32>", "takes one axis of integers"),
+        ("%r = histogram %w, %c : tile<8xi32>", "the mask must be tile<4xbool>"),
+        ("%r = histogram %w : tile<8xi64>", "gives tile<8xi32>"),
     ],
     "dot": [
         ("%r = dot %v, %v, %v : tile<4xf32>", "takes two matrices"),
@@ -256,6 +300,8 @@ for _name in ("neg", "abs"):
 WRONG["not"] = [("%r = not %x : f32", "takes bool or int or uint elements")]
 for _name in ir.BINARY:
     WRONG[_name] = [(f"%r = {_name} %x, %y : f32", "the two differ in type")]
+for _name in ("maxnum", "minnum"):
+    WRONG[_name] += [(f"%r = {_name} %i, %i : i32", "takes float elements")]
 for _name in ("and", "or", "xor", "shl", "shr", "umulhi"):
     WRONG[_name] += [(f"%r = {_name} %x, %x : f32", "elements")]
 WRONG["div"] += [("%r = div %i, %i : i32", "takes float elements")]

@@ -151,6 +151,14 @@ class Program:
             return (semantics.elementwise(op.opcode, *operands),)
         if op.opcode in _CONTROL:
             return _CONTROL[op.opcode](self, op, operands, env)
+        return self.compute(op, operands)
+
+    def compute(self, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Return the results of an op without regions that is not elementwise, from its operands.
+
+        Raises:
+            KernelError: at the place of the op.
+        """
         try:
             return _EXECUTORS[op.opcode](self, op, operands)
         except KernelError as error:
@@ -231,12 +239,12 @@ def _reduce(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Arra
     return (semantics.reduce(op.attrs["kind"], operands[0], op.attrs["axis"]),)
 
 
-def _sort(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _sort(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     axis, keep, descending = (op.attrs[name] for name in ("axis", "keep", "descending"))
     return (semantics.sort(operands[0], axis, keep, descending=descending),)
 
 
-def _gather(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _gather(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     (x, index), axis = operands, op.attrs["axis"]
     wrong = (index < 0) | (index >= x.shape[axis])
     if wrong.any():
@@ -245,11 +253,11 @@ def _gather(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Arr
     return (semantics.gather(x, index, axis),)
 
 
-def _flip(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _flip(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (np.flip(operands[0], op.attrs["axis"]).copy(),)
 
 
-def _histogram(program: _Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _histogram(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     (bins,) = op.result.type.shape
     return (semantics.histogram(operands[0], bins, _mask(operands, 1)),)
 
@@ -283,10 +291,11 @@ def _store(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array
 
 def _atomic_rmw(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     kind = op.attrs["kind"]
-    mask = _mask(operands, 2)
-    return (
-        _atomically(program, operands, mask, lambda old, value: semantics.atomic(kind, old, value)),
-    )
+
+    def change(old: Array, value: Array) -> Array:
+        return semantics.atomic(kind, old, value)
+
+    return (_atomically(program, operands[:2], _mask(operands, 2), change),)
 
 
 def _atomic_cas(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -338,7 +347,7 @@ def _print(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array
 
 
 def _fold(
-    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+    program: Program, op: Op, operands: tuple[Array, ...], env: Environment
 ) -> list[tuple[Array, ...]]:
     """Combine elements along the axis from the first one on; return all partial results."""
     (body,), axis = op.regions, op.attrs["axis"]
@@ -349,18 +358,18 @@ def _fold(
     for following in slices[1:]:
         combined = program.run(body, _enter(env, body, (*partial[-1], *following)))
         shapes = (x.shape for x in following)
-        partial.append(tuple(map(np.broadcast_to, combined, shapes)))  # type: ignore[arg-type]
+        partial.append(tuple(map(np.broadcast_to, combined, shapes)))
     return partial
 
 
 def _reduce_by(
-    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+    program: Program, op: Op, operands: tuple[Array, ...], env: Environment
 ) -> tuple[Array, ...]:
     return tuple(x.copy() for x in _fold(program, op, operands, env)[-1])
 
 
 def _scan(
-    program: _Program, op: Op, operands: tuple[Array, ...], env: Environment
+    program: Program, op: Op, operands: tuple[Array, ...], env: Environment
 ) -> tuple[Array, ...]:
     partial = _fold(program, op, operands, env)
     if op.attrs["reverse"]:

@@ -186,8 +186,11 @@ OPCODES: Mapping[str, str] = {
     "split": "x[..., 2] -> a, b (two results)",
     "cat": "a, b {axis} -> the two along an axis",
     **dict.fromkeys(UNARY, "x -> elementwise"),
-    **dict.fromkeys(BINARY, "a, b -> elementwise, equal types; integers: floordiv and mod floor; "
-    "maximum and minimum propagate NaN, maxnum and minnum drop it"),
+    **dict.fromkeys(
+        BINARY,
+        "a, b -> elementwise, equal types; integers: floordiv and mod floor; "
+        "maximum and minimum propagate NaN, maxnum and minnum drop it",
+    ),
     **dict.fromkeys(COMPARISONS, "a, b -> bool tile"),
     "fma": "a, b, c -> a*b+c rounded once",
     "where": "cond, a, b -> elementwise choice",
@@ -205,8 +208,8 @@ OPCODES: Mapping[str, str] = {
     "scratch": "{size} -> pointer to `size` elements of thread-private, 64-byte-aligned memory",
     "reduce": "x {kind, axis} -> x without the axis; f16 and bf16 accumulate in f32; max and min "
     "propagate NaN; argmax and argmin give i32, the first of equals, or the first NaN",
-    "reduce_by": "x... {axis} {region(a..., b...) of scalars yields combined} -> each x without the "
-    "axis; elementwise and associative: back ends may group elements, but keep their order",
+    "reduce_by": "x... {axis} {region (a..., b...) of scalars yields combined} -> each x without "
+    "the axis; elementwise and associative: back ends may group elements, but keep their order",
     "scan": "x... {axis, reverse} {region as of reduce_by} -> each x with every element combined "
     "with all before it (after it, from the last one on, in reverse)",
     "sort": "x {axis, descending, keep} -> the first `keep` elements along the axis in order: "

@@ -6,15 +6,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from teeny_triton.ir import Block, Op, Value, walk
+from teeny_triton.repeats import repeated
 
-EFFECTS = frozenset({"store", "atomic_add", "prefetch", "device_assert", "device_print"})
+WRITES = frozenset({"store", "atomic_rmw", "atomic_cas"})
+"""Opcodes that may change memory."""
+
+EFFECTS = WRITES | {"prefetch", "device_assert", "device_print"}
 """Opcodes that are kept even when nothing uses their results."""
 
 
-def simplify(block: Block) -> Block:
-    """Drop carried values that never change, then everything that nothing uses."""
-    forwarded = _forward(block, {})
-    return _sweep(forwarded, set())
+def simplify(block: Block, known: Mapping[Value, Value] | None = None) -> Block:
+    """Replace values by the equal ones that are `known`, drop carried values that never change
+    and index arithmetic that is repeated, then everything that nothing uses."""
+    forwarded = _forward(block, dict(known or {}))
+    return _sweep(_forward(forwarded, repeated(forwarded)), set())
 
 
 def written(block: Block, pointers: Iterable[Value]) -> frozenset[Value]:
@@ -28,7 +33,7 @@ def written(block: Block, pointers: Iterable[Value]) -> frozenset[Value]:
                 if source in roots:
                     roots.setdefault(target, set()).update(roots[source])
         grown = sum(map(len, roots.values())) > before
-    stores = (op for op in walk(block) if op.opcode in ("store", "atomic_add"))
+    stores = (op for op in walk(block) if op.opcode in WRITES)
     return frozenset().union(*(roots.get(op.operands[0], set()) for op in stores))
 
 
@@ -159,6 +164,12 @@ def _sweep_loop(op: Op, live: set[Value]) -> Op | None:
         kept |= used
 
 
+def _sweep_combine(op: Op, live: set[Value]) -> Op | None:
+    if live.isdisjoint(op.results):
+        return None
+    return replace(op, regions=tuple(_sweep(region, live) for region in op.regions))
+
+
 def _has_effects(op: Op) -> bool:
     return any(inner.opcode in EFFECTS for region in op.regions for inner in walk(region))
 
@@ -167,4 +178,6 @@ _SWEEPERS: Mapping[str, Callable[[Op, set[Value]], Op | None]] = {
     "if": _sweep_if,
     "for": _sweep_loop,
     "while": _sweep_loop,
+    "reduce_by": _sweep_combine,
+    "scan": _sweep_combine,
 }

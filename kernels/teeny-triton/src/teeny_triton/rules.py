@@ -15,8 +15,10 @@ from teeny_core import DType, bool_, f8e4m3, f8e5m2, f32, f64, i8, i32, i64, u8
 
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import (
+    ATOMICS,
     BINARY,
     COMPARISONS,
+    ORDERS,
     REDUCTIONS,
     UNARY,
     UNARY_FLOAT,
@@ -301,10 +303,29 @@ def _store(s: Signature) -> tuple[Type, ...]:
     return ()
 
 
-def _atomic_add(s: Signature) -> tuple[Type, ...]:
+def _atomic_rmw(s: Signature) -> tuple[Type, ...]:
     _store(s)
-    s.require(is_kind(s.operands[1].element, *NUMBERS), "takes numbers")
+    kind = s.attr("kind", str)
+    s.require(kind in ATOMICS, f"kind {kind!r} is none of {', '.join(ATOMICS)}")
+    _order(s)
+    kinds = INTEGERS if kind in ("and", "or", "xor") else NUMBERS
+    fits = kind == "xchg" or is_kind(s.operands[1].element, *kinds)
+    s.require(fits, f"{kind} takes {' or '.join(kinds)} elements")
     return (s.operands[1],)
+
+
+def _atomic_cas(s: Signature) -> tuple[Type, ...]:
+    s.count(3)
+    pointee = _pointee(s)
+    s.require(s.operands[1] == pointee, f"the expected value must be {pointee}")
+    s.require(s.operands[2] == pointee, f"the value must be {pointee}")
+    _order(s)
+    return (pointee,)
+
+
+def _order(s: Signature) -> None:
+    order = s.attr("sem", str)
+    s.require(order in ORDERS, f"sem {order!r} is none of {', '.join(ORDERS)}")
 
 
 def _prefetch(s: Signature) -> tuple[Type, ...]:
@@ -335,16 +356,76 @@ def _reduce(s: Signature) -> tuple[Type, ...]:
     return (Type(shape, i32 if kind.startswith("arg") else x.element),)
 
 
+def _several(s: Signature) -> int:
+    """Check tiles that a region combines along an axis, which is returned."""
+    s.require(bool(s.operands), "takes at least one tile")
+    shape = s.operands[0].shape
+    s.require(all(x.shape == shape for x in s.operands), "the tiles differ in shape")
+    s.require(not any(x.is_pointer for x in s.operands), "does not combine pointers")
+    return s.axis(len(shape))
+
+
+def _reduce_by(s: Signature) -> tuple[Type, ...]:
+    axis = _several(s)
+    shape = s.operands[0].shape
+    return tuple(x.with_shape((*shape[:axis], *shape[axis + 1 :])) for x in s.operands)
+
+
+def _scan(s: Signature) -> tuple[Type, ...]:
+    _several(s)
+    s.attr("reverse", bool)
+    return s.operands
+
+
+def _sort(s: Signature) -> tuple[Type, ...]:
+    s.count(1)
+    x = s.operands[0]
+    axis, keep = s.axis(len(x.shape)), s.attr("keep", int)
+    s.attr("descending", bool)
+    s.require(is_kind(x.element, "bool", *NUMBERS), "takes elements that have an order")
+    s.require(1 <= keep <= x.shape[axis], f"cannot keep {keep} of {x.shape[axis]} elements")
+    return (x.with_shape((*x.shape[:axis], keep, *x.shape[axis + 1 :])),)
+
+
+def _gather(s: Signature) -> tuple[Type, ...]:
+    s.count(2)
+    x, index = s.operands
+    axis = s.axis(len(x.shape))
+    s.require(not x.is_pointer, "does not move pointers")
+    s.require(index.element in (i32, i64), "the index must be i32 or i64")
+    alike = len(index.shape) == len(x.shape) and all(
+        a == b for i, (a, b) in enumerate(zip(x.shape, index.shape, strict=True)) if i != axis
+    )
+    s.require(alike, f"extents differ off axis {axis}")
+    return (x.with_shape(index.shape),)
+
+
+def _flip(s: Signature) -> tuple[Type, ...]:
+    s.count(1)
+    s.axis(len(s.operands[0].shape))
+    return s.operands
+
+
+def _histogram(s: Signature) -> tuple[Type, ...]:
+    s.count(1, 2)
+    x, wanted = s.operands[0], s.result()
+    s.require(len(x.shape) == 1 and is_kind(x.element, *INTEGERS), "takes one axis of integers")
+    _mask(s, 1)
+    s.require(len(wanted.shape) == 1, f"cannot become {wanted}")
+    return (Type(wanted.shape, i32),)
+
+
 def _dot(s: Signature) -> tuple[Type, ...]:
     s.count(3)
     a, b, acc = s.operands
-    s.require(len(a.shape) == len(b.shape) == 2, "takes two matrices")
-    s.require(a.shape[1] == b.shape[0], f"inner extents {a.shape[1]} and {b.shape[0]} differ")
+    s.require(len(a.shape) == len(b.shape) in (2, 3), "takes two matrices, or batches of them")
+    s.require(a.shape[:-2] == b.shape[:-2], "the batches differ")
+    s.require(a.shape[-1] == b.shape[-2], f"inner extents {a.shape[-1]} and {b.shape[-2]} differ")
     pair = isinstance(a.element, DType) and isinstance(b.element, DType)
     element = accumulator(a.element, b.element) if pair else None  # type: ignore[arg-type]
     s.require(element is not None, "cannot multiply these elements")
     assert element is not None
-    wanted = Type((a.shape[0], b.shape[1]), element)
+    wanted = Type((*a.shape[:-1], b.shape[-1]), element)
     s.require(acc == wanted, f"the accumulator must be {wanted}")
     return (wanted,)
 
@@ -394,6 +475,8 @@ _BINARY_KINDS: Mapping[str, tuple[str, ...]] = {
     "shl": INTEGERS,
     "shr": INTEGERS,
     "umulhi": INTEGERS,
+    "maxnum": ("float",),
+    "minnum": ("float",),
 }
 
 RULES: Mapping[str, Rule] = {
@@ -422,10 +505,17 @@ RULES: Mapping[str, Rule] = {
     "addptr": _addptr,
     "load": _load,
     "store": _store,
-    "atomic_add": _atomic_add,
+    "atomic_rmw": _atomic_rmw,
+    "atomic_cas": _atomic_cas,
     "prefetch": _prefetch,
     "scratch": _scratch,
     "reduce": _reduce,
+    "reduce_by": _reduce_by,
+    "scan": _scan,
+    "sort": _sort,
+    "gather": _gather,
+    "flip": _flip,
+    "histogram": _histogram,
     "dot": _dot,
     "for": _for,
     "while": _while,
@@ -447,10 +537,22 @@ ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "cat": frozenset({"axis"}),
     "load": _HINTS,
     "store": _HINTS,
+    "atomic_rmw": frozenset({"kind", "sem"}),
+    "atomic_cas": frozenset({"sem"}),
     "prefetch": frozenset({"level", "write"}),
     "scratch": frozenset({"size"}),
     "reduce": frozenset({"kind", "axis"}),
+    "reduce_by": frozenset({"axis"}),
+    "scan": frozenset({"axis", "reverse"}),
+    "sort": frozenset({"axis", "descending", "keep"}),
+    "gather": frozenset({"axis"}),
+    "flip": frozenset({"axis"}),
     "device_assert": frozenset({"message"}),
     "device_print": frozenset({"prefix"}),
 }
 """The attributes that each opcode may have; those not listed have none."""
+
+COMBINING = frozenset(
+    {*UNARY, *BINARY, *COMPARISONS, "fma", "where", "cast", "bitcast", "const", "yield"}
+)
+"""The opcodes that may stand in the region of `reduce_by` and `scan`."""

@@ -60,6 +60,57 @@ def reduce(kind: str, x: Array, axis: int) -> Array:
         return np.asarray(result).astype(x.dtype)
 
 
+def sort(x: Array, axis: int, keep: int, *, descending: bool = False) -> Array:
+    """Return the first `keep` elements along an axis in order; -0 < +0, NaN above all numbers.
+
+    All NaNs become the quiet NaN without a sign or payload.
+    """
+    ordered = np.sort(sort_keys(x), axis=axis)
+    if descending:
+        ordered = np.flip(ordered, axis)
+    first = np.take(ordered, np.arange(keep), axis=axis)
+    return _order_bits(first).view(x.dtype) if _is_float(x) else first
+
+
+def sort_keys(x: Array) -> Array:
+    """Return integers in the order of floats: negative ones with all but the sign inverted."""
+    if not _is_float(x):
+        return x
+    return _order_bits(np.where(np.isnan(x), np.asarray(np.nan).astype(x.dtype), x))
+
+
+def _order_bits(x: Array) -> Array:
+    """Turn the bits of floats into keys, and keys into bits."""
+    bits = x.view(f"i{x.dtype.itemsize}")
+    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+
+
+def gather(x: Array, index: Array, axis: int) -> Array:
+    """Return the elements of `x` at indices along an axis, all inside it."""
+    return np.take_along_axis(x, index.astype(np.int64), axis)
+
+
+def histogram(x: Array, bins: int, mask: Array) -> Array:
+    """Count the elements 0, 1, ... bins - 1 where `mask` holds."""
+    inside = mask & (x >= 0) & (x < bins)
+    return np.bincount(x[inside].astype(np.int64), minlength=bins).astype(np.int32)
+
+
+def atomic(kind: str, old: Array, value: Array) -> Array:
+    """Return what an atomic operation leaves in memory; float max and min drop NaN."""
+    if kind == "xchg":
+        return value
+    if kind in ("max", "min"):
+        return elementwise(f"{kind}num" if _is_float(old) else f"{kind}imum", old, value)
+    return elementwise(kind, old, value)
+
+
+def same_bits(x: Array, y: Array) -> Array:
+    """Return where two arrays of one dtype hold the same bits."""
+    bits = f"u{x.dtype.itemsize}"
+    return np.asarray(x.view(bits) == y.view(bits))
+
+
 def dot(a: Array, b: Array, acc: Array) -> Array:
     """Return `acc + a @ b` in the dtype of `acc`."""
     with np.errstate(all="ignore"):
@@ -149,6 +200,7 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
 
 def _fma_exact(a: Array, b: Array, c: Array) -> Array:
     plain = np.asarray(a * b + c)
+    a, b, c = np.broadcast_arrays(a, b, c)
     finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
     result = plain.copy()
     for index in np.argwhere(finite):
@@ -164,6 +216,14 @@ def _nearest(value: Fraction) -> float:
         return value.numerator / value.denominator
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+def _maxnum(a: Array, b: Array) -> Array:
+    return np.where((a > b) | np.isnan(b), a, b)
+
+
+def _minnum(a: Array, b: Array) -> Array:
+    return np.where((a < b) | np.isnan(b), a, b)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -201,6 +261,8 @@ _ROUNDED: Mapping[str, Function] = {
     "mod": np.remainder,
     "maximum": np.maximum,
     "minimum": np.minimum,
+    "maxnum": _maxnum,
+    "minnum": _minnum,
 }
 
 _PRECISE: Mapping[str, Function] = {

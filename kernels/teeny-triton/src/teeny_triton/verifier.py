@@ -10,7 +10,7 @@ from teeny_core import bool_
 
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Block, Function, Op, Type, Value, printed
-from teeny_triton.rules import ATTRIBUTES, Signature, result_types
+from teeny_triton.rules import ATTRIBUTES, COMBINING, Signature, result_types
 
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
@@ -128,9 +128,24 @@ def _if(v: _Verifier, op: Op) -> None:
     v.region(op, 1, (), results)
 
 
+def _combine(v: _Verifier, op: Op) -> None:
+    v.require(len(op.regions) == 1, op, "has one region")
+    elements = tuple(operand.type.with_shape(()) for operand in op.operands)
+    v.region(op, 0, elements * 2, elements)
+    for inner in op.regions[0].ops:
+        v.require(inner.opcode in COMBINING, op, f"cannot combine by {inner.opcode}")
+        v.require(not any(x.type.shape for x in inner.operands), op, "combines by a tile")
+
+
 def _list(types: tuple[Type, ...]) -> str:
     return "(" + ", ".join(map(str, types)) + ")"
 
 
 _Check: TypeAlias = Callable[[_Verifier, Op], None]
-_REGIONS: Mapping[str, _Check] = {"for": _for, "while": _while, "if": _if}
+_REGIONS: Mapping[str, _Check] = {
+    "for": _for,
+    "while": _while,
+    "if": _if,
+    "reduce_by": _combine,
+    "scan": _combine,
+}

@@ -8,7 +8,7 @@ import mmap
 import numpy as np
 import pytest
 import teeny_triton.language as tl
-from teeny_core import bf16, bool_, f32, f64, i8, i16, i32, i64, u8
+from teeny_core import bf16, bool_, f32, f64, i8, i16, i32, i64
 from teeny_triton import Ptr, build_function
 
 PAGE = mmap.PAGESIZE
@@ -146,20 +146,6 @@ def test_last_of_equal_addresses_wins(agree, target):
         tl.store(o + lane // 4, lane)
         tl.store(p + lane * 0, lane, lane < 13)
     agree(f.function, target, (1,), [np.zeros(5, np.int32), np.zeros(1, np.int32)])
-
-
-@pytest.mark.parametrize("dtype", [f32, f64, i32, i64, u8], ids=str)
-def test_atomic_add(agree, target, dtype):
-    parameters = [("o", Ptr[dtype]), ("old", Ptr[dtype]), ("x", Ptr[dtype]), ("n", i32)]
-    with build_function("count", parameters) as f:
-        o, old, x, n = f.arguments
-        lane = tl.arange(0, 12)
-        before = tl.atomic_add(o + lane % 4, tl.load(x + lane), lane < n)
-        tl.store(old + lane, before)
-        tl.atomic_add(o, tl.load(x))
-    x = np.arange(12).astype(dtype.numpy)
-    zeros = np.zeros(12, dtype.numpy)
-    agree(f.function, target, (3,), [np.ones(4, dtype.numpy), zeros, x, 9])
 
 
 def test_loads_are_ordered_with_stores(agree, load, target):

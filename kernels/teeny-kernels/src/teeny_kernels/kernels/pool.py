@@ -13,6 +13,7 @@ from typing import Any
 
 import teeny_triton.language as tl
 from teeny_core import DType
+from teeny_kernels.kernels.extremes import larger
 from teeny_triton import Ptr, TypeVar, constexpr, i64, kernel
 
 T = TypeVar("T")
@@ -130,7 +131,7 @@ def pool(
                         mask = mask & (across >= 0) & (across < t.width)
                         at = source + down * t.x[2] + across * t.x[3]
                         value = tl.load(at, mask, start).to(t.dtype)
-                        acc = acc + value if mean else tl.maximum(acc, value)
+                        acc = acc + value if mean else larger(acc, value)
                 value = acc * share(row, column, t) if mean else acc
                 value = EPILOGUE(value, (image, channel, row, column), inside, extra)
                 tl.store(result + row * t.y[2] + column * t.y[3], value, inside)
@@ -165,7 +166,7 @@ def max_pool_squares(
                 mask = None if t.columns % t.block == 0 else column < t.columns
                 a, b = halves(above, start, t)
                 c, d = halves(above + t.x[2], start, t)
-                value = tl.maximum(tl.maximum(a, b), tl.maximum(c, d))
+                value = larger(larger(a, b), larger(c, d))
                 value = EPILOGUE(value, (image, channel, row, column), mask, extra)
                 tl.store(result + row * t.y[2] + column * t.y[3], value, mask)
 
@@ -205,7 +206,7 @@ def max_pool_squares_grad(
                 mask = None if t.columns % t.block == 0 else column < t.columns
                 a, b = halves(above, start, t)
                 c, d = halves(above + t.x[2], start, t)
-                best = tl.maximum(tl.maximum(a, b), tl.maximum(c, d))
+                best = larger(larger(a, b), larger(c, d))
                 grad = tl.load(gradient + row * t.y[2] + column * t.y[3], mask)
                 none = tl.zeros((t.block,), tl.int1)
                 to_a, taken = is_first(a, best, none)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import teeny_triton.language as tl
 from teeny_core import DType
 from teeny_kernels.kernels.correlation import Correlation
+from teeny_kernels.kernels.extremes import larger
 from teeny_triton import Ptr, TypeVar, constexpr, i64, kernel
 
 T = TypeVar("T")
@@ -96,7 +97,7 @@ def combine(acc: Any, value: Any, weight: Any, t: Sliding) -> Any:
     """Add what one tap of the window sees to the results."""
     if t.kind == "filter":
         return tl.fma(value, weight, acc)
-    return tl.maximum(acc, value) if t.kind == "max" else acc + value
+    return larger(acc, value) if t.kind == "max" else acc + value
 
 
 @kernel

@@ -11,6 +11,7 @@ from teeny_triton.ir import Pointer
 from teeny_triton.launch import BufferArg, Launch, Operand, Plan, Request, Temp
 
 from teeny_kernels.kernels.correlation import Correlation
+from teeny_kernels.kernels.extremes import larger
 from teeny_kernels.kernels.sliding import Sliding, sliding
 from teeny_kernels.launching import Hook, buffer, launch, operand_buffer, output_buffer
 from teeny_kernels.templates import conv_channels, conv_cut, conv_rows, conv_taps, geometry
@@ -82,7 +83,7 @@ def _relu_hook(bias: Operand, then: Hook) -> Hook:
     def apply(tile: Tile, index: Sequence[Tile], mask: Tile | None, extra: Sequence[Tile]) -> Tile:
         filter = index[1]
         value = tile + tl.load(extra[0] + filter, filter < filters).to(tile.dtype)
-        return then.apply(tl.maximum(value, 0.0), index, mask, extra[1:])
+        return then.apply(larger(value, 0.0), index, mask, extra[1:])
 
     return Hook(
         apply,

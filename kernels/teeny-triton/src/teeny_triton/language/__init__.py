@@ -6,6 +6,14 @@ Inside a kernel every function here adds ops to the function that is being built
 
 from teeny_triton.language import math as math
 from teeny_triton.language import random as random
+from teeny_triton.language.atomic import atomic_add as atomic_add
+from teeny_triton.language.atomic import atomic_and as atomic_and
+from teeny_triton.language.atomic import atomic_cas as atomic_cas
+from teeny_triton.language.atomic import atomic_max as atomic_max
+from teeny_triton.language.atomic import atomic_min as atomic_min
+from teeny_triton.language.atomic import atomic_or as atomic_or
+from teeny_triton.language.atomic import atomic_xchg as atomic_xchg
+from teeny_triton.language.atomic import atomic_xor as atomic_xor
 from teeny_triton.language.block_pointer import BlockPointer as BlockPointer
 from teeny_triton.language.block_pointer import advance as advance
 from teeny_triton.language.block_pointer import make_block_ptr as make_block_ptr
@@ -72,6 +80,7 @@ from teeny_triton.language.dtypes import uint8 as uint8
 from teeny_triton.language.dtypes import uint16 as uint16
 from teeny_triton.language.dtypes import uint32 as uint32
 from teeny_triton.language.dtypes import uint64 as uint64
+from teeny_triton.language.math import PropagateNan as PropagateNan
 from teeny_triton.language.math import abs as abs
 from teeny_triton.language.math import add as add
 from teeny_triton.language.math import cdiv as cdiv
@@ -114,7 +123,6 @@ from teeny_triton.language.math import tanh as tanh
 from teeny_triton.language.math import trunc as trunc
 from teeny_triton.language.math import umulhi as umulhi
 from teeny_triton.language.math import where as where
-from teeny_triton.language.memory import atomic_add as atomic_add
 from teeny_triton.language.memory import load as load
 from teeny_triton.language.memory import prefetch as prefetch
 from teeny_triton.language.memory import store as store

@@ -11,7 +11,7 @@ from teeny_core import DType, i32, i64
 from teeny_triton.builder import current
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer
-from teeny_triton.language import memory
+from teeny_triton.language import atomic, memory
 from teeny_triton.language.aggregate import Aggregate
 from teeny_triton.language.block_pointer import BlockPointer, make_block_ptr, padding
 from teeny_triton.language.creation import arange
@@ -78,7 +78,27 @@ class TensorDescriptor(Aggregate):
 
     def atomic_add(self, offsets: Sequence[Operand], value: Operand) -> Tile:
         """Add a block to memory, each element atomically; returns what was there."""
-        return self._atomic(memory.atomic_add, offsets, value)
+        return self._atomic(atomic.atomic_add, offsets, value)
+
+    def atomic_and(self, offsets: Sequence[Operand], value: Operand) -> Tile:
+        """Keep the bits that a block in memory and `value` both have; see `atomic_add`."""
+        return self._atomic(atomic.atomic_and, offsets, value)
+
+    def atomic_or(self, offsets: Sequence[Operand], value: Operand) -> Tile:
+        """Set the bits of `value` in a block of memory; see `atomic_add`."""
+        return self._atomic(atomic.atomic_or, offsets, value)
+
+    def atomic_xor(self, offsets: Sequence[Operand], value: Operand) -> Tile:
+        """Flip the bits of `value` in a block of memory; see `atomic_add`."""
+        return self._atomic(atomic.atomic_xor, offsets, value)
+
+    def atomic_max(self, offsets: Sequence[Operand], value: Operand) -> Tile:
+        """Leave the larger of a block of memory and `value`; see `atomic_add`."""
+        return self._atomic(atomic.atomic_max, offsets, value)
+
+    def atomic_min(self, offsets: Sequence[Operand], value: Operand) -> Tile:
+        """Leave the smaller of a block of memory and `value`; see `atomic_add`."""
+        return self._atomic(atomic.atomic_min, offsets, value)
 
     def _atomic(
         self, function: Callable[..., Tile], offsets: Sequence[Operand], value: Operand

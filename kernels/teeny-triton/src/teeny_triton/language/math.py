@@ -1,10 +1,12 @@
 """Elementwise functions.
 
-Real functions of integers compute in f32. Everything propagates NaN, `maximum` and `minimum` too.
+Real functions of integers compute in f32. NaN propagates, but through `maximum`, `minimum` and
+`clamp` only when they are told so.
 """
 
 from __future__ import annotations
 
+import enum
 from typing import overload
 
 from teeny_triton.errors import KernelError
@@ -161,19 +163,42 @@ def pow(a: Operand, b: Operand) -> Tile:
     return _binary("pow", a, b)
 
 
-def maximum(a: Operand, b: Operand) -> Tile:
-    """The larger of the two; NaN if either is."""
-    return _binary("maximum", a, b)
+class PropagateNan(enum.Enum):
+    """What `maximum`, `minimum` and `clamp` give when an argument is NaN."""
+
+    NONE = "the other argument"
+    ALL = "NaN"
 
 
-def minimum(a: Operand, b: Operand) -> Tile:
-    """The smaller of the two; NaN if either is."""
-    return _binary("minimum", a, b)
+def maximum(a: Operand, b: Operand, propagate_nan: PropagateNan = PropagateNan.NONE) -> Tile:
+    """The larger of the two; a number rather than NaN, unless `propagate_nan` is ALL."""
+    return _extreme("max", a, b, propagate_nan)
 
 
-def clamp(x: Operand, low: Operand, high: Operand) -> Tile:
-    """`x` limited to [low, high]; NaN stays."""
-    return minimum(maximum(x, low), high)
+def minimum(a: Operand, b: Operand, propagate_nan: PropagateNan = PropagateNan.NONE) -> Tile:
+    """The smaller of the two; a number rather than NaN, unless `propagate_nan` is ALL."""
+    return _extreme("min", a, b, propagate_nan)
+
+
+def _extreme(kind: str, a: Operand, b: Operand, propagate_nan: PropagateNan) -> Tile:
+    if not isinstance(propagate_nan, PropagateNan):
+        raise KernelError(
+            f"{propagate_nan!r} does not say what NaN gives",
+            hint="pass tl.PropagateNan.NONE or tl.PropagateNan.ALL",
+        )
+    dtype = semantic.common_dtype(raw(a), raw(b))
+    drops = dtype.is_float and propagate_nan is PropagateNan.NONE
+    return _binary(f"{kind}num" if drops else f"{kind}imum", a, b)
+
+
+def clamp(
+    x: Operand,
+    min: Operand,
+    max: Operand,
+    propagate_nan: PropagateNan = PropagateNan.NONE,
+) -> Tile:
+    """`x` limited to [min, max]; a NaN gives `min`, unless `propagate_nan` is ALL."""
+    return minimum(maximum(x, min, propagate_nan), max, propagate_nan)
 
 
 def fma(a: Operand, b: Operand, c: Operand) -> Tile:

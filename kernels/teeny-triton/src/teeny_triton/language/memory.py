@@ -35,12 +35,12 @@ def load(
         pointer = pointer.addresses()
     else:
         _no_boundaries(boundary_check, padding_option)
-    address = _address(pointer)
+    address = address_of(pointer)
     parts = [address]
     if mask is not None:
         parts.append(semantic.truth(raw(mask)))
     if other is not None:
-        parts.append(semantic.cast(raw(other), _pointee(address)))
+        parts.append(semantic.cast(raw(other), pointee_of(address)))
     address, *rest = semantic.broadcast(*parts)
     if other is not None and mask is None:
         raise KernelError("`other` needs a `mask`", hint="pass mask=..., or drop other=...")
@@ -49,7 +49,7 @@ def load(
         if known is True:
             rest = []
         elif known is False:
-            zero = current().full(address.type.shape, 0, _pointee(address))
+            zero = current().full(address.type.shape, 0, pointee_of(address))
             return Tile(rest[1] if len(rest) == 2 else zero)
     attrs = _hints(cache_modifier, eviction_policy, volatile)
     (result,) = current().emit("load", (address, *rest), attrs)
@@ -75,35 +75,20 @@ def store(
         pointer = pointer.addresses()
     else:
         _no_boundaries(boundary_check, "")
-    operands = _store_operands(pointer, value, mask)
+    operands = store_operands(pointer, value, mask)
     if operands:
         current().emit("store", operands, _hints(cache_modifier, eviction_policy, False))
 
 
-def atomic_add(
-    pointer: Operand,
-    value: Operand,
-    mask: Operand | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-) -> Tile:
-    """Add to memory atomically and return the old value; 0 where `mask` is false."""
-    operands = _store_operands(pointer, value, mask)
-    if not operands:
-        address = _address(pointer)
-        return Tile(current().full(address.type.shape, 0, _pointee(address)))
-    return Tile(current().op("atomic_add", *operands))
-
-
 def prefetch(pointer: Operand, level: int = 1, write: bool = False) -> None:
     """Ask for the cache lines at `pointer` in cache level 1, 2 or 3; never faults."""
-    current().emit("prefetch", (_address(pointer),), {"level": level, "write": write})
+    current().emit("prefetch", (address_of(pointer),), {"level": level, "write": write})
 
 
-def _store_operands(pointer: Operand, value: Operand, mask: Operand | None) -> tuple[Value, ...]:
+def store_operands(pointer: Operand, value: Operand, mask: Operand | None) -> tuple[Value, ...]:
     """Bring the operands to the pointer's shape; nothing when the mask is known to be false."""
-    address = _address(pointer)
-    parts = [address, semantic.cast(raw(value), _pointee(address))]
+    address = address_of(pointer)
+    parts = [address, semantic.cast(raw(value), pointee_of(address))]
     if mask is not None:
         parts.append(semantic.truth(raw(mask)))
     shape = semantic.common_shape([part.type.shape for part in parts])
@@ -114,7 +99,8 @@ def _store_operands(pointer: Operand, value: Operand, mask: Operand | None) -> t
     return operands[:2] if known else ()
 
 
-def _address(pointer: Operand) -> Value:
+def address_of(pointer: Operand) -> Value:
+    """Return a pointer, or tile of pointers, as a value."""
     value = raw(pointer)
     if not isinstance(value, Value) or not value.type.is_pointer:
         found = value.type if isinstance(value, Value) else repr(value)
@@ -122,7 +108,8 @@ def _address(pointer: Operand) -> Value:
     return value
 
 
-def _pointee(address: Value) -> Any:
+def pointee_of(address: Value) -> Any:
+    """Return the dtype of what a pointer points at."""
     assert isinstance(address.type.element, Pointer)
     return address.type.element.pointee
 

@@ -103,6 +103,24 @@ def minimum(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
     return _extreme(b, "fcmp olt", x, y)
 
 
+def maxnum(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
+    """Return the larger, the second of equals; a NaN loses to a number."""
+    return _number(b, "ogt", x, y)
+
+
+def minnum(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
+    """Return the smaller, the second of equals; a NaN loses to a number."""
+    return _number(b, "olt", x, y)
+
+
+def _number(b: Builder, relation: str, x: Operand, y: Operand) -> Operand:
+    """Choose x where it wins, which a NaN does not; one instruction where y is a constant."""
+    chosen = b.select(b.compare(f"fcmp {relation}", x, y), x, y)
+    if y.is_constant:  # the language drops constants that are NaN
+        return chosen
+    return b.select(b.compare("fcmp uno", y, y), x, chosen)
+
+
 def _extreme(b: Builder, opcode: str, x: Operand, y: Operand) -> Operand:
     """Choose x where it wins, one instruction on x86: it gives y when either is NaN."""
     if y.is_constant:
@@ -310,6 +328,8 @@ BINARY: Mapping[str, Binary] = {
     "div": contracted("fdiv"),
     "maximum": maximum,
     "minimum": minimum,
+    "maxnum": maxnum,
+    "minnum": minnum,
     "mod": remainder,
     "floordiv": floor_divide,
 }

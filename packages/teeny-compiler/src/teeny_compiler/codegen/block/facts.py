@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from teeny_core import DType
 from teeny_triton.ir import BINARY, COMPARISONS, UNARY, Block, Function, Op, Value, walk
+from teeny_triton.passes import WRITES as WRITES
 
 COST: Mapping[str, int] = {
     **dict.fromkeys(("div", "sqrt", "rsqrt"), 4),
@@ -26,7 +27,7 @@ MOVES = frozenset({"splat", "expand_dims", "broadcast", "trans", "join", "split"
 LAZY = ELEMENTWISE | MOVES | {"arange", "load", "addptr", "const"}
 """Opcodes whose results can be computed for any part of the tile, where that part is wanted."""
 
-WRITES = frozenset({"store", "atomic_add"})
+_MASKS = {"load": 1, "store": 2, "atomic_rmw": 2}
 
 Axes: TypeAlias = tuple[int | None, ...]
 """For each axis of a value the axis of the loops that it follows, None where it stays at 0."""
@@ -256,6 +257,17 @@ def _through(op: Op, axes: Axes) -> Axes:
         if source is not None:
             moved[source] = axis
     return tuple(moved)
+
+
+def mask_of(op: Op) -> Value | None:
+    """Return the condition under which an op accesses memory, if it has one."""
+    place = _MASKS.get(op.opcode, len(op.operands))
+    return op.operands[place] if place < len(op.operands) else None
+
+
+def is_fence(op: Op) -> bool:
+    """Whether other accesses keep their order with an op, to whatever memory."""
+    return op.opcode in WRITES and op.attrs.get("sem", "relaxed") != "relaxed"
 
 
 def has_tiles(block: Block) -> bool:

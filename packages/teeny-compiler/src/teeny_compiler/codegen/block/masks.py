@@ -157,6 +157,10 @@ def _div(x: float | str, y: float | str) -> float | str | None:
     return 0.0 if x == 0.0 and y == UNKNOWN else UNKNOWN if UNKNOWN == x == y else None
 
 
+def _larger(x: float | str, y: float | str) -> float | str | None:
+    return max(float(x), float(y)) if _is_number(x) and _is_number(y) else None
+
+
 _RULES: Mapping[str, Callable[..., float | str | None]] = {
     "add": _add,
     "sub": _sub,
@@ -164,7 +168,8 @@ _RULES: Mapping[str, Callable[..., float | str | None]] = {
     "div": _div,
     "exp": _exp,
     "exp2": _exp,
-    "maximum": lambda x, y: max(x, y) if _is_number(x) and _is_number(y) else None,
+    "maximum": _larger,
+    "maxnum": _larger,
 }
 
 

@@ -11,7 +11,7 @@ from teeny_core import DType, i32
 from teeny_triton.ir import Value
 
 from teeny_compiler.codegen.block.evaluate import Buffer, Evaluator, Place, Window
-from teeny_compiler.codegen.block.facts import WRITES, Facts
+from teeny_compiler.codegen.block.facts import WRITES, Facts, mask_of
 from teeny_compiler.codegen.block.masks import (
     Bound,
     bounds,
@@ -67,8 +67,9 @@ class Nest:
             return
         assert root.op is not None
         operands = list(inputs)
-        if len(operands) > 2 and self.e.builder.constant_of(operands[2]) is True:
-            operands = operands[:2]
+        mask = mask_of(root.op)
+        if mask is not None and self.e.builder.constant_of(operands[-1]) is True:
+            operands.pop()
         results = self.e.builder.emit(root.op.opcode, operands, root.op.attrs)
         for old, new in zip(root.op.results, results, strict=True):
             if old in self.e.facts.users:
@@ -99,12 +100,14 @@ def _masks(facts: Facts, root: Root) -> list[tuple[Value, tuple[int | None, ...]
     axes = tuple(range(len(root.space)))
     if root.kind in WRITES:
         assert root.op is not None
-        return [(root.op.operands[2], axes)] if len(root.op.operands) > 2 else []
+        mask = mask_of(root.op)
+        return [] if mask is None else [(mask, axes)]
     found = []
     for value, follows in reached(facts, root.inputs, axes):
         op = facts.definition.get(value)
-        if op is not None and op.opcode == "load" and len(op.operands) > 1:
-            found.append((op.operands[1], follows))
+        mask = mask_of(op) if op is not None else None
+        if mask is not None:
+            found.append((mask, follows))
         elif op is not None and op.opcode == "where":
             found.append((op.operands[0], follows))
     return found
@@ -120,7 +123,8 @@ def _stops(facts: Facts, group: Group, root: Root, bound: Bound) -> bool:
     assert root.op is not None
     operands = root.op.operands
     if root.kind in WRITES:
-        return len(operands) > 2 and holds_only_with(facts, operands[2], bound.comparison)
+        mask = mask_of(root.op)
+        return mask is not None and holds_only_with(facts, mask, bound.comparison)
     if root.kind != "reduce":
         return False
     element = operands[0].type.element

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from teeny_triton.ir import Op, Value, walk
 
 from teeny_compiler.codegen.block.evaluate import Buffer
-from teeny_compiler.codegen.block.facts import WRITES, Axes, Facts
+from teeny_compiler.codegen.block.facts import WRITES, Axes, Facts, is_fence
 
 Shape = tuple[int, ...]
 
@@ -176,7 +176,9 @@ def must_keep(facts: Facts, op: Op) -> bool:
     last = max((_end(facts, end) for end in ends.values()), default=-1)
     for write, place in facts.order.items():
         between = write.opcode in WRITES and facts.order[op] < place <= last
-        if not between or not facts.may_alias(pointer, write.operands[0]):
+        if not between:
+            continue
+        if not is_fence(write) and not facts.may_alias(pointer, write.operands[0]):
             continue
         in_place = facts.same(pointer, write.operands[0]) and ends.get(write) is write
         if not in_place or place < last:

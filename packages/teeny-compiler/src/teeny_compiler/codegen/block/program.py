@@ -9,6 +9,7 @@ import teeny_triton.language as tl
 from teeny_core import DType, i32, i64
 from teeny_triton import Builder, Target
 from teeny_triton.ir import Block, Op, Value
+from teeny_triton.passes import EFFECTS
 
 from teeny_compiler.codegen.block.dot import Product
 from teeny_compiler.codegen.block.evaluate import Buffer, Evaluator, Window
@@ -433,12 +434,13 @@ def _is_tiled(op: Op) -> bool:
     return not op.regions and any(x.type.shape for x in (*op.operands, *op.results))
 
 
-_ORDERED = frozenset({"load", "store", "atomic_add", "prefetch", "device_assert", "device_print"})
+_ORDERED = EFFECTS | {"load"}
 
 _HANDLERS: Mapping[str, Callable[[Program, Op], None]] = {
     "store": Program.root,
     "reduce": Program.root,
-    "atomic_add": Program.root,
+    "atomic_rmw": Program.root,
+    "atomic_cas": Program.root,
     "prefetch": Program.root,
     "reshape": Program.reshape,
     "cat": Program.cat,

@@ -1,12 +1,11 @@
-"""Stores, atomics, prefetches, addresses and scratch memory of tiles."""
+"""Stores, prefetches, addresses and scratch memory of tiles."""
 
 from __future__ import annotations
 
-from teeny_core import CompileError
 from teeny_triton.ir import Op, Pointer
 
 from teeny_compiler.codegen.builder import PTR, Operand
-from teeny_compiler.codegen.cpu import access, linear
+from teeny_compiler.codegen.cpu import access, atomic, linear
 from teeny_compiler.codegen.cpu.context import Context
 from teeny_compiler.codegen.cpu.emitter import Emitter
 from teeny_compiler.codegen.cpu.lanes import LaneMask, chunk, lanes_of
@@ -24,10 +23,9 @@ from teeny_compiler.codegen.cpu.place import (
     runs_of,
     to_memory,
     within,
-    zero_of,
 )
-from teeny_compiler.codegen.cpu.types import element_bytes, is_narrow, memory_scalar
-from teeny_compiler.codegen.cpu.values import Index, Items, Lazy, Tile, Uniform, index_of
+from teeny_compiler.codegen.cpu.types import element_bytes, memory_scalar
+from teeny_compiler.codegen.cpu.values import Index, Lazy, Tile, Uniform, index_of
 
 SCRATCH = Operand(PTR, "%scratch")
 
@@ -80,48 +78,6 @@ def _store_piece(
     offsets = lanes_of(c, part.offsets(), "i64", piece.width)
     addresses = c.b.offset(base, scalar, offsets)
     access.scatter(c, addresses, value, within(mask, piece), align)
-
-
-def atomic_add(e: Emitter, op: Op) -> None:
-    """Emit `atomic_add`, an element at a time."""
-    c = e.c
-    place = place_of(e, op, 2)
-    value = e.tile(op.operands[1])
-    if is_narrow(place.element):
-        raise CompileError(
-            f"atomic_add on {place.element} is not supported on CPUs",
-            hint="accumulate in f32 and cast afterwards",
-        )
-    c.settle(root_of(c, place.pointers))
-    opcode = "fadd" if place.scalar in ("float", "double") else "add"
-    old = []
-    for flat in range(op.operands[1].type.size):
-        item, pointer = value.item(c, flat), place.pointers.item(c, flat)
-        old.append(_atomic_item(c, opcode, pointer, item, place.condition(c, flat)))
-    if not op.result.type.shape:
-        e.define(op.result, Uniform((), place.element, old[0]))
-    else:
-        e.define(op.result, Items(op.result.type.shape, place.element, tuple(old)))
-
-
-def _atomic_item(
-    c: Context, opcode: str, pointer: Operand, item: Operand, condition: Operand
-) -> Operand:
-    text = f"atomicrmw {opcode} {pointer}, {item} monotonic"
-    if condition.text == "true":
-        return c.b.ordered(item.type, text)
-    if condition.text == "false":
-        return zero_of(item.type)
-    then, after, before = c.b.new_block(), c.b.new_block(), c.b.block
-    c.b.branch(condition, then, after)
-    with c.b.scope(is_loop=False):
-        c.b.place(then)
-        old = c.b.ordered(item.type, text)
-        c.b.jump(after)
-    c.b.place(after)
-    phi = c.b.phi(item.type)
-    phi.incoming = [(zero_of(item.type), before.label), (old, then.label)]
-    return phi.result
 
 
 def prefetch(e: Emitter, op: Op) -> None:
@@ -188,9 +144,9 @@ def scratch(e: Emitter, op: Op) -> None:
 
 
 EMITTERS = {
+    **atomic.EMITTERS,
     "load": load,
     "store": store,
-    "atomic_add": atomic_add,
     "prefetch": prefetch,
     "addptr": addptr,
     "scratch": scratch,
