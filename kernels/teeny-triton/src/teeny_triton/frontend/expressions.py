@@ -7,14 +7,14 @@ import inspect
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from teeny_core import TeenyError
 
 from teeny_triton.builder import current
-from teeny_triton.errors import CompilationError, Frame, KernelError
+from teeny_triton.errors import CompilationError, KernelError
 from teeny_triton.frontend.builtins import replacement
 from teeny_triton.frontend.function import KernelFunction
 from teeny_triton.frontend.scope import Scope, Unavailable, fill, merge
@@ -28,7 +28,9 @@ from teeny_triton.language.tile import Operand, Tile, tile
 MAX_DEPTH = 64
 """Deepest nesting of inlined calls."""
 
-_callers: ContextVar[tuple[Frame, ...]] = ContextVar("teeny_triton_callers", default=())
+_callers: ContextVar[tuple[tuple[Source, ast.AST], ...]] = ContextVar(
+    "teeny_triton_callers", default=()
+)
 
 
 class Expressions(ABC):
@@ -50,23 +52,14 @@ class Expressions(ABC):
     def body(self, statements: Sequence[ast.stmt]) -> ast.stmt | None:
         """Run the body of a run-time loop; return the statement that leaves it, if one does."""
 
-    @contextmanager
-    def at(self, node: ast.AST) -> Iterator[None]:
+    def at(self, node: ast.AST) -> AbstractContextManager[None]:
         """Stamp ops with the place of `node`, and point errors without a place at it."""
-        builder = current()
-        outer, builder.location = builder.location, self.source.location(node)
-        try:
-            yield
-        except CompilationError:
-            raise
-        except TeenyError as error:
-            raise self.error(node, error.message, error.hint) from error
-        finally:
-            builder.location = outer
+        return _At(self, node)
 
     def error(self, node: ast.AST, reason: str, hint: str | None = None) -> CompilationError:
         """Return an error that points at `node`."""
-        return CompilationError(reason, (self.source.frame(node), *_callers.get()), hint=hint)
+        places = ((self.source, node), *_callers.get())
+        return CompilationError(reason, tuple(s.frame(n) for s, n in places), hint=hint)
 
     def evaluate(self, node: ast.expr) -> Any:
         """Return the value of an expression."""
@@ -78,7 +71,7 @@ class Expressions(ABC):
 
     def apply(self, node: ast.AST, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a Python function; its exceptions become errors of the kernel."""
-        token = _callers.set((self.source.frame(node), *_callers.get()))
+        token = _callers.set(((self.source, node), *_callers.get()))
         try:
             if len(_callers.get()) > MAX_DEPTH:
                 raise KernelError(f"calls nest deeper than {MAX_DEPTH}", hint="avoid recursion")
@@ -130,6 +123,25 @@ class Expressions(ABC):
             )
         known = current().constant_of(test.value)
         return Tile(semantic.truth(test.value)) if known is None else bool(known)
+
+
+class _At:
+    """What `Expressions.at` enters; a class, for it is entered for every expression read."""
+
+    __slots__ = ("builder", "node", "outer", "reader")
+
+    def __init__(self, reader: Expressions, node: ast.AST) -> None:
+        self.reader, self.node = reader, node
+        self.builder = current()
+
+    def __enter__(self) -> None:
+        self.outer = self.builder.location
+        self.builder.location = self.reader.source.location(self.node)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.builder.location = self.outer
+        if isinstance(error, TeenyError) and not isinstance(error, CompilationError):
+            raise self.reader.error(self.node, error.message, error.hint) from error
 
 
 Visitor: TypeAlias = Callable[[Expressions, Any], Any]
