@@ -137,15 +137,17 @@ def conv_channels(
         at, plane = slab - first * of.stride[0] * t.slab.pitch, t.slab.plane
         pitch, beside = t.slab.pitch, 1
 
-    def block(panel: Any, vectors: int, valid: Any, row: Any, nr: int, column: Any) -> None:
-        """Compute rows [row, row + nr) of a run of columns for a panel of filters."""
+    def block(
+        panel: Any, vectors: int, valid: Any, row: Any, nr: int, column: Any, nc: int
+    ) -> None:
+        """Compute rows [row, row + nr) by columns [column, column + nc) for a panel of filters."""
         width = vectors * t.lanes
         below = row + tl.arange(0, nr)[:, None, None]
-        across = column + tl.arange(0, t.columns)[None, :, None]
+        across = column + tl.arange(0, nc)[None, :, None]
         lane = tl.arange(0, width)[None, None, :]
         left = at + below * of.stride[0] * pitch + across * of.stride[1] * beside
         right = w + (group * t.all_panels + panel) * (of.taps * t.width) + lane
-        acc = tl.zeros((nr, t.columns, width), t.accumulator)
+        acc = tl.zeros((nr, nc, width), t.accumulator)
         low, high = clipped(row, nr, of)
         part = (row // t.rows * tl.cdiv(of.columns, t.columns) + column // t.columns) * of.channels
         following = right + of.taps * t.width + part * t.fetched
@@ -160,12 +162,12 @@ def conv_channels(
                     value = tl.load(seen + j * of.dilation[1] * beside).to(t.accumulator)
                     acc = tl.fma(value, weight, acc)
         if t.pool:
-            pairs = acc.reshape(nr // 2, 2, t.columns // 2, 2, width)
-            finish(pairs.max(3).max(1), panel, valid, row // 2, column // 2, of.columns // 2)
+            pairs = acc.reshape(nr // 2, 2, nc // 2, 2, width)
+            finish(pairs.max(3).max(1), panel, valid, row // 2, column // 2)
         else:
-            finish(acc, panel, valid, row, column, of.columns)
+            finish(acc, panel, valid, row, column)
 
-    def finish(acc: Any, panel: Any, valid: Any, row: Any, column: Any, columns: int) -> None:
+    def finish(acc: Any, panel: Any, valid: Any, row: Any, column: Any) -> None:
         """Turn a block of results round and store it."""
         value = acc.permute(2, 0, 1)
         width, nr, nc = value.shape
@@ -173,9 +175,7 @@ def conv_channels(
         filter = panel * t.width + lane
         below = row + tl.arange(0, nr)[None, :, None]
         across = column + tl.arange(0, nc)[None, None, :]
-        mask = None if columns % nc == 0 else across < columns
-        if valid is not None:
-            mask = lane < valid if mask is None else (lane < valid) & mask
+        mask = None if valid is None else lane < valid
         index = (
             image,
             group * of.filters + filter,
@@ -186,8 +186,11 @@ def conv_channels(
         tl.store(place, EPILOGUE(value, index, mask, extra), mask)
 
     def by_columns(panel: Any, vectors: int, valid: Any, row: Any, nr: int) -> None:
-        for column in range(0, of.columns, t.columns):
-            block(panel, vectors, valid, row, nr, column)
+        whole, rest = of.columns // t.columns, of.columns % t.columns
+        for k in range(whole):
+            block(panel, vectors, valid, row, nr, k * t.columns, t.columns)
+        if rest != 0:
+            block(panel, vectors, valid, row, nr, whole * t.columns, rest)
 
     def by_rows(panel: Any, vectors: int, valid: Any) -> None:
         whole = (last - first) // t.rows

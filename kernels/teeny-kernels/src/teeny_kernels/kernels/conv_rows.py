@@ -54,7 +54,6 @@ def conv_rows(
     image, group = tl.program_id(1), tl.program_id(2)
     first = 0 if t.run >= of.rows else tl.program_id(0) * t.run
     last = tl.minimum(first + t.run, of.rows)
-    width = t.vectors * t.lanes
     source = x + image * of.x[0] + group * of.x[1]
     filters = w + group * of.w[0] + of.w_start
     result = y + image * of.y[0] + group * of.y[1] + of.y_start
@@ -66,12 +65,12 @@ def conv_rows(
         copy_slab(slab, source, top, t.slab, of, t.accumulator)
         at, plane, pitch = slab - first * of.stride[0] * t.slab.pitch, t.slab.plane, t.slab.pitch
 
-    def block(f: Any, nf: int, row: Any, nr: int, column: Any) -> None:
-        """Compute filters [f, f + nf) and rows [row, row + nr) of a run of columns."""
+    def block(f: Any, nf: int, row: Any, nr: int, column: Any, width: int, last: bool) -> None:
+        """Compute filters [f, f + nf) and rows [row, row + nr) of `width` columns."""
         filter = f + tl.arange(0, nf)[:, None, None]
         below = row + tl.arange(0, nr)[None, :, None]
         lane = column + tl.arange(0, width)[None, None, :]
-        inside = None if t.slab is not None or of.columns % width == 0 else lane < of.columns
+        inside = lane < of.columns if last and t.slab is None else None
         left = at + below * of.stride[0] * pitch + lane
         right = filters + filter * of.w[1]
         acc = tl.zeros((nf, nr, width), t.accumulator)
@@ -88,13 +87,13 @@ def conv_rows(
             rows = acc.reshape(nf, nr // 2, 2, width).max(2)
             pooled = rows.reshape(nf, nr // 2, width // 2, 2).max(3)
             half = column // 2 + tl.arange(0, width // 2)[None, None, :]
-            finish(pooled, filter, row // 2 + tl.arange(0, nr // 2)[None, :, None], half, 2)
+            inside = half < of.columns // 2 if last else None
+            finish(pooled, filter, row // 2 + tl.arange(0, nr // 2)[None, :, None], half, inside)
         else:
-            finish(acc, filter, below, lane, 1)
+            finish(acc, filter, below, lane, lane < of.columns if last else None)
 
-    def finish(value: Any, filter: Any, row: Any, column: Any, scale: int) -> None:
+    def finish(value: Any, filter: Any, row: Any, column: Any, mask: Any) -> None:
         """Store a block of results."""
-        mask = None if of.columns % width == 0 else column < of.columns // scale
         index = (
             image,
             group * of.filters + filter,
@@ -104,22 +103,26 @@ def conv_rows(
         place = result + filter * of.y[2] + row * of.y[3] + column * of.y[4]
         tl.store(place, EPILOGUE(value, index, mask, extra), mask)
 
-    def filters_of(row: Any, nr: int, column: Any) -> None:
+    def filters_of(row: Any, nr: int, column: Any, width: int, last: bool) -> None:
         """Compute all filters of some pixels."""
         whole, rest = of.filters // t.filters, of.filters % t.filters
         for k in tl.range(whole):
-            block(k * t.filters, t.filters, row, nr, column)
+            block(k * t.filters, t.filters, row, nr, column, width, last)
         if rest != 0:
-            block(whole * t.filters, rest, row, nr, column)
+            block(whole * t.filters, rest, row, nr, column, width, last)
 
-    def pixels(work: Any) -> None:
-        """Call `work(row, rows, column)` for each block of pixels."""
-        whole = (last - first) // t.rows
-        for k in tl.range(whole):
-            for column in range(0, of.columns, width):
-                work(first + k * t.rows, t.rows, column)
-        if of.rows % t.rows != 0 and last - first > whole * t.rows:
-            for column in range(0, of.columns, width):
-                work(first + whole * t.rows, of.rows % t.rows, column)
+    def columns_of(row: Any, nr: int) -> None:
+        """Compute all columns of some rows: the last registers of a row may be fewer."""
+        width = t.vectors * t.lanes
+        whole, rest = of.columns // width, of.columns % width
+        for k in range(whole):
+            filters_of(row, nr, k * width, width, False)
+        if rest != 0:
+            registers = tl.cdiv(rest, t.lanes) * t.lanes
+            filters_of(row, nr, whole * width, registers, rest != registers)
 
-    pixels(filters_of)
+    whole = (last - first) // t.rows
+    for k in tl.range(whole):
+        columns_of(first + k * t.rows, t.rows)
+    if of.rows % t.rows != 0 and last - first > whole * t.rows:
+        columns_of(first + whole * t.rows, of.rows % t.rows)

@@ -12,11 +12,11 @@ from teeny_triton.launch import Launch
 from teeny_kernels.kernels.conv_channels import Channels, conv_channels, pack_filters
 from teeny_kernels.kernels.correlation import Correlation, Slab
 from teeny_kernels.launching import Work, launch
-from teeny_kernels.registers import LATENCY, SPARE
+from teeny_kernels.registers import LATENCY, PORTS, SPARE, load_cycles
 from teeny_kernels.templates import conv_cut
 from teeny_kernels.templates.conv_cut import Cut, Use
 
-MOST_ROWS, MOST_VECTORS = 8, 2
+MOST_ROWS, MOST_VECTORS = 8, 3
 """Largest blocks that are considered."""
 SPARE_OF_ROWS = 5
 """Registers that are left over where pixels of several rows are broadcast: LLVM needs them."""
@@ -44,11 +44,13 @@ class ChannelsCut(Cut):
         total = 0.0
         for vectors, times in conv_cut.blocks(-(-of.filters // t.lanes), t.vectors):
             for nr, repeats in conv_cut.blocks(of.rows, t.rows):
-                pixels = nr * t.columns
-                step = max(pixels * vectors / 2, (pixels + vectors) / 2, LATENCY) + vectors / 4
-                turning = vectors * nr * -(-t.columns // t.lanes) * t.lanes * TURNING
-                steps = of.taps * step * conv_cut.seen(of, nr)
-                total += times * repeats * -(-of.columns // t.columns) * (steps + turning)
+                for nc, number in conv_cut.blocks(of.columns, t.columns):
+                    pixels = nr * nc
+                    loads = (pixels + vectors) * load_cycles(self.target)
+                    step = max(pixels * vectors / PORTS, loads, LATENCY) + vectors / 4
+                    turning = vectors * nr * -(-nc // t.lanes) * t.lanes * TURNING
+                    steps = of.taps * step * conv_cut.seen(of, nr)
+                    total += times * repeats * number * (steps + turning)
         return total
 
     def launches(self, use: Use) -> tuple[Launch, ...]:
@@ -84,18 +86,17 @@ def choose(
         Channels(of, accumulator, lanes, vectors, rows, columns, rows, 1, None, pool)
         for vectors, rows, columns in _blocks(of, lanes, target.vector_registers, pool)
     )
-    found = min(map(ChannelsCut, cuts), key=lambda cut: cut.cycles, default=None)
+    found = min((ChannelsCut(target, t) for t in cuts), key=lambda cut: cut.cycles, default=None)
     if found is None:
         return None
     best = found.t
     run, panels = _parts(best, target)
-    whole = -(-of.columns // best.columns) * best.columns
     slab = None
-    if of.needs_padding or whole != of.columns:
-        pitch = -(-max(1, of.reach(whole, 1)) // lanes) * lanes
+    if of.needs_padding:
+        pitch = -(-max(1, of.reach(of.columns, 1)) // lanes) * lanes
         slab = Slab(of.reach(run, 0), pitch, lanes)
     cut = replace(best, run=run, panels=panels, slab=slab, fetched=_fetched(best))
-    return ChannelsCut(cut)
+    return ChannelsCut(target, cut)
 
 
 def _blocks(

@@ -33,8 +33,11 @@ class Use:
     hook: Hook
 
 
+@dataclass(frozen=True)
 class Cut(ABC):
-    """A correlation cut into the blocks of one algorithm."""
+    """A correlation cut into the blocks of one algorithm, for a machine."""
+
+    target: Target
 
     @property
     def packed_size(self) -> int:

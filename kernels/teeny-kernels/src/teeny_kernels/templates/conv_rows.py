@@ -12,7 +12,7 @@ from teeny_triton.launch import Launch
 from teeny_kernels.kernels.conv_rows import Rows, conv_rows
 from teeny_kernels.kernels.correlation import Correlation, Slab
 from teeny_kernels.launching import launch
-from teeny_kernels.registers import LATENCY, SPARE
+from teeny_kernels.registers import LATENCY, PORTS, SPARE, load_cycles
 from teeny_kernels.templates import conv_cut
 from teeny_kernels.templates.conv_cut import Cut, Use
 
@@ -20,6 +20,8 @@ MOST_FILTERS, MOST_ROWS, MOST_VECTORS = 14, 8, 4
 """Largest blocks that are considered."""
 UNALIGNED = 1.5
 """Cycles of a load port that a register takes which lies anywhere in memory."""
+APART = 2.0
+"""Cycles that a step takes longer when the filters do not fit the first cache."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,16 @@ class RowsCut(Cut):
     def cycles(self) -> float:
         """The cycles for an image and group: steps of blocks, and what follows them."""
         t, of = self.t, self.t.of
-        columns = -(-of.columns // (t.vectors * t.lanes))
+        apart = of.filters * of.taps * t.accumulator.itemsize > self.target.l1_bytes
         total = 0.0
         for nf, times in conv_cut.blocks(of.filters, t.filters):
             for nr, repeats in conv_cut.blocks(of.rows, t.rows):
-                held = nr * t.vectors
-                step = max(nf * held / 2, (nf + UNALIGNED * held) / 2, LATENCY)
-                total += times * repeats * columns * of.taps * step * conv_cut.seen(of, nr)
+                for vectors, number in conv_cut.blocks(-(-of.columns // t.lanes), t.vectors):
+                    held = nr * vectors
+                    loads = (nf + UNALIGNED * held) * load_cycles(self.target)
+                    step = max(nf * held / PORTS, loads, LATENCY) + (APART if apart else 0)
+                    steps = of.taps * step * conv_cut.seen(of, nr)
+                    total += times * repeats * number * steps
         return total
 
     def launches(self, use: Use) -> tuple[Launch, ...]:
@@ -64,17 +69,16 @@ def choose(of: Correlation, dtype: DType, target: Target, *, pool: bool = False)
         Rows(of, accumulator, lanes, filters, rows, vectors, rows, None, pool)
         for filters, rows, vectors in _blocks(of, lanes, target.vector_registers, pool)
     )
-    found = min(map(RowsCut, cuts), key=lambda cut: cut.cycles, default=None)
+    found = min((RowsCut(target, t) for t in cuts), key=lambda cut: cut.cycles, default=None)
     if found is None:
         return None
     best = found.t
     run = conv_cut.run(of, best.rows, conv_cut.parts(of), accumulator, target)
     slab = None
     if of.needs_padding or of.x[4] != 1:
-        width = best.vectors * lanes
-        columns = -(-of.columns // width) * width + max(0, of.kernel[1] - 1) * of.dilation[1]
+        columns = -(-of.columns // lanes) * lanes + max(0, of.kernel[1] - 1) * of.dilation[1]
         slab = Slab(of.reach(run, 0), -(-columns // lanes) * lanes, lanes)
-    return RowsCut(replace(best, run=run, slab=slab))
+    return RowsCut(target, replace(best, run=run, slab=slab))
 
 
 def _blocks(

@@ -11,7 +11,7 @@ from teeny_triton.launch import Launch
 from teeny_kernels.kernels.conv_taps import Taps, conv_taps, pack_taps
 from teeny_kernels.kernels.correlation import Correlation
 from teeny_kernels.launching import Work, launch
-from teeny_kernels.registers import LATENCY, SPARE
+from teeny_kernels.registers import LATENCY, PORTS, SPARE, load_cycles
 from teeny_kernels.templates import conv_cut
 from teeny_kernels.templates.conv_cut import Cut, Use
 
@@ -41,7 +41,8 @@ class TapsCut(Cut):
         vectors = t.width // t.lanes
         total = 0.0
         for count, times in conv_cut.blocks(of.width, t.columns):
-            step = max(count * vectors / 2, (count + vectors) / 2, LATENCY)
+            loads = (count + vectors) * load_cycles(self.target)
+            step = max(count * vectors / PORTS, loads, LATENCY)
             steps = of.channels * of.kernel[0] * conv_cut.seen(of, 1)
             total += times * (steps * step + vectors * t.lanes * TURNING)
         return of.rows * (total + t.taps * t.across / t.lanes * SHIFTED)
@@ -78,4 +79,4 @@ def choose(of: Correlation, dtype: DType, target: Target) -> TapsCut | None:
     most = (target.vector_registers - SPARE) // vectors - 1
     pieces = -(-of.width // max(1, most))
     run = conv_cut.run(of, 1, conv_cut.parts(of), accumulator, target)
-    return TapsCut(Taps(of, accumulator, lanes, -(-of.width // pieces), run))
+    return TapsCut(target, Taps(of, accumulator, lanes, -(-of.width // pieces), run))
