@@ -50,3 +50,20 @@ def run() -> Run:
         return outputs[0] if len(outputs) == 1 else outputs
 
     return call
+
+
+@pytest.fixture(scope="session")
+def code_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder for machine code of the session."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(params=["interpreted", "native"])
+def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, code_cache: str) -> str:
+    """Launch kernels in the interpreter, then on the CPU."""
+    monkeypatch.setenv("TEENY_INTERPRET", "1" if request.param == "interpreted" else "0")
+    if request.param == "native":
+        pytest.importorskip("teeny_cpu")
+        monkeypatch.setenv("TEENY_DEVICE", "cpu")
+        monkeypatch.setenv("TEENY_CACHE_DIR", code_cache)
+    return str(request.param)

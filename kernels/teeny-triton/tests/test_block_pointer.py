@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import teeny_triton as triton
 import teeny_triton.language as tl
+from teeny_core import KernelError
+from teeny_triton.tools import TensorDescriptor
 
 
-@pytest.fixture(params=["interpreted", "native"], autouse=True)
-def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> str:
-    monkeypatch.setenv("TEENY_INTERPRET", "1" if request.param == "interpreted" else "0")
-    if request.param == "native":
-        pytest.importorskip("teeny_cpu")
-        monkeypatch.setenv("TEENY_DEVICE", "cpu")
-        monkeypatch.setenv("TEENY_CACHE_DIR", str(tmp_path))
-    return str(request.param)
+@pytest.fixture(autouse=True)
+def modes(mode: str) -> None:
+    """Run every test interpreted and native."""
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
@@ -175,3 +172,95 @@ def test_device_descriptors(place: tuple[int, int]) -> None:
     expected[rows, columns] = (x[rows, columns] + 1) * 2
     describe[(1,)](out, x, 11, 7, *place, 8, 4)
     np.testing.assert_array_equal(out, expected)
+
+
+@triton.jit
+def copy_described(source, target, row, column):
+    tl.static_assert(source.block_shape == target.block_shape)
+    block = source.load([row * source.block_shape[0], column * 4])
+    target.store([row * 8, column * 4], block + (source.shape[0] - source.shape[1]))
+
+
+@pytest.mark.parametrize("shape", [(11, 7), (8, 4), (1, 1), (20, 13)])
+@pytest.mark.parametrize("padding", ["zero", "nan"])
+def test_host_descriptors(shape: tuple[int, int], padding: str) -> None:
+    x, out = normal(*shape), np.zeros((16, 12), np.float32)
+    source = TensorDescriptor.from_tensor(x, [8, 4], padding)
+    target = TensorDescriptor.from_tensor(out, [8, 4])
+    copy_described[(1,)](source, target, 1, 2)
+    expected = np.zeros((16, 12), np.float32)
+    fill = np.nan if padding == "nan" else 0.0
+    expected[8:16, 8:12] = padded(x, 8, 8, (8, 4), fill) + (shape[0] - shape[1])
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_descriptors_of_torch_tensors_and_parts() -> None:
+    torch = pytest.importorskip("torch")
+    x, out = torch.randn(32, 24), torch.zeros(16, 12)
+    source = TensorDescriptor(x[3:, 2:], [20, 9], [24, 1], [8, 4])
+    copy_described[(1,)](source, TensorDescriptor.from_tensor(out, [8, 4]), 1, 2)
+    expected = torch.zeros(16, 12)
+    expected[8:16, 8:12] = 11.0
+    expected[8:16, 8:9] += x[11:19, 10:11]
+    torch.testing.assert_close(out, expected)
+    with pytest.raises(KernelError, match="the last stride of a descriptor is 1, not 24"):
+        TensorDescriptor.from_tensor(x.T, [8, 4])
+    with pytest.raises(KernelError, match="as many shape, stride and block extents"):
+        TensorDescriptor.from_tensor(x, [8])
+
+
+@triton.jit
+def move_rows(target, source, index, column, ROWS: tl.constexpr):
+    rows = tl.load(index + tl.arange(0, ROWS))
+    block = source.gather(rows, column)
+    target.scatter(block * 2, rows, column + 1)
+
+
+def test_rows_are_gathered_and_scattered() -> None:
+    x, out = normal(9, 6), np.zeros((9, 6), np.float32)
+    index = np.array([3, 0, 8, 9, -1, 5, 100, 1], np.int32)
+    source, target = (TensorDescriptor.from_tensor(a, [1, 4]) for a in (x, out))
+    move_rows[(1,)](target, source, index, 3, ROWS=8)
+    expected = np.zeros((9, 6), np.float32)
+    for row in (3, 0, 8, 5, 1):
+        expected[row, 4:6] = x[row, 3:5] * 2
+    np.testing.assert_array_equal(out, expected)
+
+
+@triton.jit
+def accumulate(target, row, column, BM: tl.constexpr, BN: tl.constexpr):
+    target.atomic_add([row, column], tl.full((BM, BN), 1.5, tl.float32))
+
+
+def test_descriptors_add_atomically() -> None:
+    out = normal(11, 7)
+    expected = out.copy()
+    expected[8:, 3:] += 3.0
+    for _ in range(2):
+        accumulate[(1,)](TensorDescriptor.from_tensor(out, [8, 8]), 8, 3, 8, 8)
+    np.testing.assert_array_equal(out, expected)
+
+
+class Pair(NamedTuple):
+    source: Any
+    scale: Any
+
+
+@triton.jit
+def tuples(out, pairs, strides, mode, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for pair in tl.static_range(len(pairs)):
+        source, scale = pairs[pair]
+        total += tl.load(source + i * strides[pair], mask=i < n) * scale
+    if mode[0] == "double" and mode[1][1] is None:
+        total *= 2
+    tl.static_assert(pairs[0].scale is pairs[0][1])
+    tl.store(out + i, total, mask=i < n)
+
+
+def test_tuples_of_arguments() -> None:
+    x, y, out = normal(5), normal(10, seed=1), np.zeros(5, np.float32)
+    pairs = (Pair(x, 2.0), Pair(y, 3))
+    tuples[(1,)](out, pairs, (1, 2), ("double", (out, None)), 5, BLOCK=8)
+    np.testing.assert_allclose(out, (x * 2 + y[::2] * 3) * 2, rtol=1e-6)

@@ -10,16 +10,28 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from teeny_core import DType, DTypeError, Tensor, bool_, dtype, f32
+from teeny_core import DType, DTypeError, Tensor, bool_, dtype, f32, i32, i64
 from teeny_core.internal import settle
 
 from teeny_triton.errors import KernelError
-from teeny_triton.frontend import Constexpr, Free, KernelFunction, Kind, Tuple, match
+from teeny_triton.frontend import (
+    Constexpr,
+    Described,
+    Fixed,
+    Free,
+    Group,
+    KernelFunction,
+    Kind,
+    Structure,
+    Tuple,
+    match,
+)
 from teeny_triton.ir import Pointer
 from teeny_triton.language.control import Facts
 from teeny_triton.language.dtypes import constexpr
 from teeny_triton.language.patterns import DTypeVariable
 from teeny_triton.language.promotion import scalar_dtype
+from teeny_triton.tools import TensorDescriptor
 
 Array: TypeAlias = npt.NDArray[Any]
 Spec: TypeAlias = Any
@@ -32,7 +44,7 @@ DIVISIBILITY = 16
 class Specialisation:
     """What a kernel is compiled for; equal ones share code. Constants are compared by value."""
 
-    kinds: tuple[tuple[str, Kind | tuple[Kind, ...]], ...]
+    kinds: tuple[tuple[str, Structure], ...]
     constants: tuple[tuple[str, Any], ...]
     facts: tuple[tuple[str, Facts], ...]
 
@@ -94,7 +106,7 @@ class _Binder:
         self.kernel = kernel
         self.plain = plain
         self.variables: dict[str, DType] = {}
-        self.kinds: dict[str, Kind | tuple[Kind, ...]] = {}
+        self.kinds: dict[str, Structure] = {}
         self.constants: dict[str, Any] = {}
         self.values: dict[str, Any] = {}
         self.facts: dict[str, Facts] = {}
@@ -127,22 +139,46 @@ class _Binder:
         """Sort one argument of the call."""
         if isinstance(spec, Constexpr):
             self.constants[name] = value
-        elif isinstance(value, tuple | list) and all(map(_is_run_time, value)) and value:
-            self.kinds[name] = self.items(name, spec, value)
+        elif isinstance(value, tuple | list) and _has_run_time(value):
+            self.kinds[name] = self.group(name, spec, value)
+        elif isinstance(value, TensorDescriptor):
+            self.kinds[name] = self.described(name, value)
         elif not _is_run_time(value) or self.is_one(name, spec, value):
             self.constants[name] = value
         else:
             self.kinds[name] = self.run_time(name, spec, value)
 
-    def items(self, name: str, spec: Spec, values: Sequence[Any]) -> tuple[Kind, ...]:
+    def group(self, name: str, spec: Spec, values: Sequence[Any]) -> Group:
         """Sort the items of a tuple argument."""
         specs: Sequence[Spec] = [Free()] * len(values)
         if isinstance(spec, Tuple):
             specs = spec.items * len(values) if spec.repeats else spec.items
         if len(specs) != len(values):
             raise KernelError(f"argument `{name}` takes {len(specs)} items, not {len(values)}")
-        triples = enumerate(zip(specs, values, strict=True))
-        return tuple(self.run_time(f"{name}_{i}", *pair) for i, pair in triples)
+        triples = enumerate(zip(specs, map(_unwrapped, values), strict=True))
+        items = tuple(self.item(f"{name}_{i}", *pair) for i, pair in triples)
+        return Group(items, type(values) if hasattr(values, "_fields") else _as_tuple)
+
+    def item(self, name: str, spec: Spec, value: Any) -> Structure:
+        """Sort one item of a tuple."""
+        if isinstance(value, tuple | list):
+            return self.group(name, spec, value)
+        if isinstance(value, TensorDescriptor):
+            return self.described(name, value)
+        if not _is_run_time(value) or self.is_one(name, spec, value):
+            return Fixed(type(value), _hashable(value))
+        return self.run_time(name, spec, value)
+
+    def described(self, name: str, value: TensorDescriptor) -> Described:
+        """Enter the memory, the extents and the strides of a tensor."""
+        pointer = self.run_time(name, Free(), value.base)
+        if not isinstance(pointer, Pointer):
+            raise KernelError(f"argument `{name}` describes {value.base!r}, which is no tensor")
+        for i, extent in enumerate(value.shape):
+            self.run_time(f"{name}_shape_{i}", i32, extent)
+        for i, stride in enumerate(value.strides[:-1]):
+            self.run_time(f"{name}_stride_{i}", i64, stride)
+        return Described(pointer, tuple(value.block_shape), value.padding)
 
     def run_time(self, name: str, spec: Spec, value: Any) -> Kind:
         """Enter one run-time value and return its type."""
@@ -188,6 +224,8 @@ def is_memory(value: Any) -> bool:
         return True
     if isinstance(value, tuple | list):
         return any(map(is_memory, value))
+    if isinstance(value, TensorDescriptor):
+        return True
     names = ("__array_interface__", "data_ptr", "__dlpack__")
     return not isinstance(value, np.generic) and any(hasattr(value, name) for name in names)
 
@@ -238,6 +276,20 @@ def _from_address(tensor: Any) -> Array:
 
 def _is_run_time(value: Any) -> bool:
     return isinstance(value, bool | int | float | np.generic) or is_memory(value)
+
+
+def _has_run_time(values: Sequence[Any]) -> bool:
+    """Whether a tuple has an item, at any depth, that is not known when the kernel is built."""
+    return any(
+        _has_run_time(value)
+        if isinstance(value, tuple | list)
+        else isinstance(value, TensorDescriptor) or _is_run_time(value)
+        for value in map(_unwrapped, values)
+    )
+
+
+def _as_tuple(*items: Any) -> tuple[Any, ...]:
+    return items
 
 
 def _alignment(array: Array) -> int:

@@ -1,8 +1,12 @@
 """From the Python source of a kernel to tile IR."""
 
 from teeny_triton.frontend.annotations import Constexpr as Constexpr
+from teeny_triton.frontend.annotations import Described as Described
+from teeny_triton.frontend.annotations import Fixed as Fixed
 from teeny_triton.frontend.annotations import Free as Free
+from teeny_triton.frontend.annotations import Group as Group
 from teeny_triton.frontend.annotations import Kind as Kind
+from teeny_triton.frontend.annotations import Structure as Structure
 from teeny_triton.frontend.annotations import Tuple as Tuple
 from teeny_triton.frontend.annotations import match as match
 from teeny_triton.frontend.function import KernelFunction as KernelFunction

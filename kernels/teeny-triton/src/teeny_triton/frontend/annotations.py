@@ -21,6 +21,35 @@ Kind: TypeAlias = DType | Pointer
 
 
 @dataclass(frozen=True)
+class Fixed:
+    """An item of a tuple argument that is known when the kernel is built."""
+
+    kind: type[Any]  # tells True, 1 and 1.0 apart
+    value: Any
+
+
+@dataclass(frozen=True)
+class Described:
+    """A tensor descriptor as an argument, all of whose blocks have one shape."""
+
+    pointer: Pointer
+    block_shape: tuple[int, ...]
+    padding: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """A tuple as an argument; `make` puts the items together, for a tuple may have named ones."""
+
+    items: tuple[Structure, ...]
+    make: Callable[..., Any]
+
+
+Structure: TypeAlias = Kind | Fixed | Described | Group
+"""What a kernel is compiled for, of one argument."""
+
+
+@dataclass(frozen=True)
 class Tuple:
     """A tuple parameter: the annotation of each item, or one that repeats."""
 

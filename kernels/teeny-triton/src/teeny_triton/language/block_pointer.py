@@ -5,13 +5,16 @@
     x = tl.load(p, boundary_check=(0, 1), padding_option="zero")
     p = tl.advance(p, (0, 32))
 
-Shapes, strides and offsets are 64-bit. `order` is a hint for GPUs and has no effect.
+Shapes, strides and offsets are 64-bit, and must not overflow. `order` is a hint for GPUs and has
+no effect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 from teeny_core import DType, i64
@@ -75,17 +78,17 @@ class BlockPointer(Aggregate):
 
     def addresses(self) -> Tile:
         """Return the address of each element of the block."""
-        total: Operand = 0
-        for axis, stride in enumerate(self.strides):
-            total = self._places(axis) * stride + total
-        return (self.base + total).broadcast_to(*self.block_shape)
+        steps = [self._places(axis) * stride for axis, stride in enumerate(self.strides)]
+        return (self.base + reduce(add, steps)).broadcast_to(*self.block_shape)
 
     def inside(self, axes: Iterable[int]) -> Tile | None:
         """Return which elements lie in the tensor along some axes; None asks for no mask."""
         result: Tile | None = None
         for axis in axes:
             places = self._places(axis)
-            test = (places >= 0) & (places < self.shape[axis])
+            starts = places >= 0
+            current().checks.append(starts.value)
+            test = starts & (places < self.shape[axis])
             result = test if result is None else result & test
         return result
 

@@ -24,6 +24,7 @@ from teeny_triton.ir import Block, Function, Parameter, Pointer, Type, Value
 from teeny_triton.language import semantic
 from teeny_triton.language.tile import Operand, Tile, raw, tile
 from teeny_triton.passes import simplify, written
+from teeny_triton.signs import needless_checks
 from teeny_triton.verifier import verify
 
 
@@ -75,16 +76,16 @@ class build_function(AbstractContextManager["build_function"]):  # noqa: N801 - 
     ) -> None:
         self._scope.close()
         if error is None:
-            self._function = finish(self.name, self.parameters, self._body)
+            self._function = self._finish()
 
-
-def finish(name: str, parameters: tuple[Parameter, ...], body: Block) -> Function:
-    """Simplify the body and note which pointers it writes through."""
-    simple = simplify(body)
-    stored = written(simple, [p.value for p in parameters if p.value.type.is_pointer])
-    marked = tuple(replace(p, written=p.value in stored) for p in parameters)
-    function = Function(name, marked, simple)
-    return verify(function) if config.get().debug else function
+    def _finish(self) -> Function:
+        """Simplify the body and note which pointers it writes through."""
+        needless = needless_checks(self._body, self.builder.checks, self.builder.assumptions)
+        simple = simplify(self._body, needless)
+        stored = written(simple, [p.value for p in self.parameters if p.value.type.is_pointer])
+        marked = tuple(replace(p, written=p.value in stored) for p in self.parameters)
+        function = Function(self.name, marked, simple)
+        return verify(function) if config.get().debug else function
 
 
 def _parameter(name: str, kind: DType | Pointer, facts: Facts | None = None) -> Parameter:

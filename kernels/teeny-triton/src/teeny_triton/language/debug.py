@@ -45,8 +45,16 @@ def device_print(prefix: str, *values: Operand) -> None:
 
 
 def assume(condition: object) -> None:
-    """Tell the compiler a fact; a fact known to be false is refused."""
-    if condition is False:
+    """Tell the compiler a fact; a fact known to be false is refused.
+
+    `assume(x >= 0)` of a scalar saves checks at the start of blocks; other facts have no effect.
+    """
+    if isinstance(condition, Tile):
+        known = current().constant_of(condition.value)
+        current().assume(condition.value)
+    else:
+        known = bool(condition)
+    if known is False:
         raise KernelError("the assumption is false")
 
 
