@@ -28,10 +28,10 @@ class ReferenceProgram(tn.Program):
         settle()
         buffers = {name: tensor.storage.buffer for name, tensor in self._parameters.items()}
         values = {name: buffer.numpy() for name, buffer in buffers.items()}
-        outputs, updates = evaluate_updates(self._graph, arrays, values)
+        outputs, updates = evaluate_updates(self._graph, self._graph.flat(arrays), values)
         for name, value in updates.items():
             buffers[name].write(value)
-        return outputs[0] if len(outputs) == 1 else outputs
+        return self._graph.packed(outputs)
 
 
 class ReferenceDevice(tn.Device):

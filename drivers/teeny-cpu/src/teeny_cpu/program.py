@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from teeny_compiler.internal import Artifact, CompileOptions, emit
 from teeny_core import Graph, Tensor, substitute
 from teeny_core.device import Buffer, Device, Program
-from teeny_core.internal import check_arguments, check_parameters, settle
+from teeny_core.internal import Tree, check_arguments, check_parameters, settle
 
 from teeny_cpu.memory import Array, CpuBuffer, address, dense, empty, result
 from teeny_cpu.runtime import load, pool
@@ -112,8 +112,8 @@ class CpuProgram(Program):
         """The graph that was compiled."""
         return self._graph
 
-    def __call__(self, *arrays: ArrayLike) -> Array | tuple[Array, ...]:
-        """Run on arrays in the order of the graph's inputs; one output alone, else a tuple.
+    def __call__(self, *arguments: Tree) -> Tree:
+        """Run on trees of arrays as the traced function's; return one like its.
 
         Arrays are read where they lie when they are dense and in row-major order, else copied.
         Calls from several threads run at the same time, unless the program writes parameters.
@@ -122,8 +122,7 @@ class CpuProgram(Program):
             ShapeError: a wrong number of arrays, or a shape that does not fit.
             DTypeError: an array of another element type.
         """
-        outputs = self._execute(arrays)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return self._graph.packed(self._execute(self._graph.flat(arguments)))
 
     def run(self, *buffers: Buffer) -> tuple[Buffer, ...]:
         """Run from buffers to buffers."""

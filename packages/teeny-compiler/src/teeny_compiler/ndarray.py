@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from teeny_core import DeviceError, DType, Graph, Tensor
 from teeny_core.device import Buffer, Device, HostBuffer, Options, Program
-from teeny_core.internal import Array, check_parameters, evaluate_updates, settle
+from teeny_core.internal import Tree, check_parameters, evaluate_updates, settle
 
 from teeny_compiler.fxgraph import FXGraph
 
@@ -35,19 +34,19 @@ class NdarrayProgram(Program):
         """The graph that runs."""
         return self._graph
 
-    def __call__(self, *arrays: ArrayLike) -> Array | tuple[Array, ...]:
+    def __call__(self, *arguments: Tree) -> Tree:
         """Evaluate the graph, then write the updates into the parameters' buffers."""
         start = time.perf_counter()
         if self._graph.updates:
             settle()
         buffers = {name: s.place(self._device) for name, s in self._storages.items()}
         values = {name: buffer.numpy() for name, buffer in buffers.items()}
-        outputs, updates = evaluate_updates(self._graph, arrays, values)
+        outputs, updates = evaluate_updates(self._graph, self._graph.flat(arguments), values)
         for name, value in updates.items():
             buffers[name].write(value)
         self._runs += 1
         self._seconds += time.perf_counter() - start
-        return outputs[0] if len(outputs) == 1 else outputs
+        return self._graph.packed(outputs)
 
     def emit(self, stage: str) -> str:
         """Return the text of the stage "graph" or "fxgraph".

@@ -7,7 +7,7 @@ an error, never a silent zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce, wraps
 from typing import Any, TypeAlias
 
@@ -17,8 +17,9 @@ from teeny_core.errors import GradientError, GraphError
 from teeny_core.graph import Node, topological
 from teeny_core.name_scope import in_scope
 from teeny_core.tensor import AnyTensor, Tensor
+from teeny_core.tree import Tree, mapped
+from teeny_core.tree import leaves as leaves_of
 
-Tree: TypeAlias = Any  # a tensor, or tuples, lists and dicts of trees
 Function: TypeAlias = Callable[..., Any]
 
 
@@ -123,7 +124,7 @@ def grad(function: Function, argnums: int | Sequence[int] = 0) -> Function:
     """Return a function that gives the gradient of a scalar function.
 
     Args:
-        function: takes tensors, or tuples, lists and dicts of them; returns a scalar.
+        function: takes tensors, or trees of them; returns a scalar.
         argnums: which arguments to differentiate by; several give a tuple of gradients.
     """
     both = value_and_grad(function, argnums)
@@ -141,7 +142,7 @@ def value_and_grad(
     """Return a function that gives the value and the gradient of a scalar function.
 
     Args:
-        function: takes tensors, or tuples, lists and dicts of them; returns a scalar.
+        function: takes tensors, or trees of them; returns a scalar.
         argnums: which arguments to differentiate by; several give a tuple of gradients.
         has_aux: whether `function` returns (scalar, anything else); that is then the value.
     """
@@ -151,13 +152,13 @@ def value_and_grad(
         places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         fresh = list(arguments)
         for place in places:
-            fresh[place] = _mapped(_alias, arguments[place])
+            fresh[place] = mapped(_alias, arguments[place])
         value = function(*fresh)
         output = value[0] if has_aux else value
         _check_scalar(output)
-        leaves = [leaf for place in places for leaf in _leaves(fresh[place])]
+        leaves = [leaf for place in places for leaf in leaves_of(fresh[place])]
         found = iter(gradients(output, leaves))
-        trees = tuple(_mapped(lambda leaf: next(found), fresh[place]) for place in places)
+        trees = tuple(mapped(lambda leaf: next(found), fresh[place]) for place in places)
         return value, trees[0] if isinstance(argnums, int) else trees
 
     return evaluated
@@ -167,22 +168,22 @@ def vjp(function: Function, *primals: Tree) -> tuple[Any, Function]:
     """Return the value of a function, and its pullback: gradients of the value → of `primals`.
 
     Args:
-        function: takes and returns tensors, or tuples, lists and dicts of them.
+        function: takes and returns tensors, or trees of them.
         primals: its arguments.
     """
-    fresh = _mapped(_alias, primals)
+    fresh = mapped(_alias, primals)
     value = function(*fresh)
-    outputs, leaves = list(_leaves(value)), list(_leaves(fresh))
+    outputs, leaves = leaves_of(value), leaves_of(fresh)
 
     def pullback(cotangents: Tree) -> Tree:
-        seeds = list(_leaves(cotangents))
+        seeds = leaves_of(cotangents)
         if len(seeds) != len(outputs):
             raise GradientError(
                 f"the pullback got {len(seeds)} gradients for {len(outputs)} values",
                 hint="pass gradients in the structure of the value",
             )
         found = iter(gradients(outputs, leaves, seeds))
-        return _mapped(lambda leaf: next(found), fresh)
+        return mapped(lambda leaf: next(found), fresh)
 
     return value, pullback
 
@@ -229,22 +230,3 @@ def _alias(tensor: AnyTensor | float) -> AnyTensor:
     value = tensor if isinstance(tensor, AnyTensor) else Tensor(tensor)
     _check_float(value.node)
     return value._wrap(ops.reshape(value.node, value.shape))
-
-
-def _leaves(tree: Tree) -> Iterator[Any]:
-    if isinstance(tree, Mapping):
-        tree = tuple(tree.values())
-    if isinstance(tree, tuple | list):
-        for item in tree:
-            yield from _leaves(item)
-    else:
-        yield tree
-
-
-def _mapped(function: Callable[[Any], Any], tree: Tree) -> Tree:
-    """Return a tree of the same structure with a function applied to its leaves, in order."""
-    if isinstance(tree, Mapping):
-        return {name: _mapped(function, item) for name, item in tree.items()}
-    if isinstance(tree, tuple | list):
-        return type(tree)([_mapped(function, item) for item in tree])
-    return function(tree)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -15,6 +15,7 @@ from teeny_core.errors import GraphError, ShapeError, TeenyError
 from teeny_core.name_scope import current_scope
 from teeny_core.op import Attrs, OpDef, TensorType
 from teeny_core.shape import Dim, Expr, Shape
+from teeny_core.tree import Structure, Tree
 
 if TYPE_CHECKING:
     from teeny_core.tensor import Tensor
@@ -147,6 +148,8 @@ class Graph:
         outputs: the nodes returned.
         updates: (parameter, new value), written in place when everything has run.
         bindings: the tensors that hold the parameters, by name; no part of the structure.
+        arguments: the tree that a call takes, its leaves the inputs; None: one after another.
+        returns: the tree that a call gives, its leaves the outputs; None: one alone, or a tuple.
     """
 
     name: str
@@ -155,6 +158,22 @@ class Graph:
     outputs: tuple[Node, ...]
     updates: tuple[tuple[Node, Node], ...] = ()
     bindings: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+    arguments: Structure | None = None
+    returns: Structure | None = None
+
+    def flat(self, arguments: tuple[Tree, ...]) -> Sequence[Any]:
+        """Return the values of the inputs from the arguments of a call.
+
+        Raises:
+            ShapeError: when the arguments have another structure.
+        """
+        return arguments if self.arguments is None else self.arguments.leaves(arguments)
+
+    def packed(self, outputs: Sequence[Any]) -> Tree:
+        """Return the values of the outputs as a call gives them."""
+        if self.returns is not None:
+            return self.returns.tree(iter(outputs))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -207,6 +226,8 @@ class Graph:
             tuple(new_nodes[node] for node in self.outputs),
             tuple((_leaf_or(new_nodes[p], p), new_nodes[value]) for p, value in self.updates),
             self.bindings,
+            self.arguments,
+            self.returns,
         )
 
     def verify(self) -> None:

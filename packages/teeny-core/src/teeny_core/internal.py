@@ -19,3 +19,4 @@ from teeny_core.ops.random import philox as philox
 from teeny_core.shape import bind as bind
 from teeny_core.storage import Storage as Storage
 from teeny_core.tensor.realize import settle as settle
+from teeny_core.tree import Tree as Tree

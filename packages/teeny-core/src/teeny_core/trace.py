@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from teeny_core import ops
@@ -16,6 +17,7 @@ from teeny_core.errors import TraceError
 from teeny_core.graph import Graph, Node, rebuild, topological
 from teeny_core.storage import Storage
 from teeny_core.tensor import AnyTensor, SymTensor, Tensor, realize
+from teeny_core.tree import LEAF, Structure, Tree, flatten
 
 Function: TypeAlias = Callable[..., Any]
 
@@ -30,7 +32,7 @@ class Parametric(Protocol):
 
 def trace(
     function: Function,
-    *arguments: SymTensor,
+    *arguments: Tree,
     train: bool = False,
     parameters: Mapping[str, Tensor] | None = None,
     name: str | None = None,
@@ -41,9 +43,10 @@ def trace(
     known, else as `captured.0`, `captured.1`, … Tensors that it assigns become updates.
 
     Args:
-        function: takes the arguments, returns a tensor or a tuple of tensors; a layer, or anything
+        function: takes the arguments, returns a tensor or a tree of tensors; a layer, or anything
             with `named_tensors()`, brings the names of its tensors.
-        arguments: what its inputs look like: `SymTensor.input(dtype, shape)`.
+        arguments: what its inputs look like: `SymTensor.input(dtype, shape)`, alone or in tuples,
+            lists, dicts and dataclasses. A program takes and gives arrays in the same structure.
         train: whether layers behave as in training.
         parameters: names of tensors, where `function` does not bring them.
         name: name of the graph; that of the function unless given.
@@ -54,12 +57,21 @@ def trace(
     named = _named(function, parameters)
     realize(*named.values())
     names = {tensor.storage: key for key, tensor in reversed(named.items())}  # the first one wins
-    leaves = _input_leaves(function, arguments, named)
+    given, structure = flatten(arguments)
+    leaves = _input_leaves(function, given, structure, named)
     with tracing() as run, training(train):
-        results = _tensors(function(*(SymTensor(leaf) for leaf in leaves)))
+        value = function(*structure.tree(SymTensor(leaf) for leaf in leaves))
         updates = run.finish()
+    results, returns = flatten(value)
+    nodes = tuple(map(_node, results))
     updates = (*updates, *_next_state(run))
-    return _lifted(name or _name(function), leaves, results, updates, named, names)
+    graph = _lifted(name or _name(function), leaves, nodes, updates, named, names)
+    plain = returns == LEAF or (returns.kind is tuple and _is_flat(returns) and len(results) != 1)
+    return replace(
+        graph,
+        arguments=None if _is_flat(structure) else structure,
+        returns=None if plain else returns,
+    )
 
 
 def compile(
@@ -97,17 +109,25 @@ def _name(function: Function) -> str:
 
 
 def _input_leaves(
-    function: Function, arguments: tuple[SymTensor, ...], named: Mapping[str, Tensor]
+    function: Function,
+    arguments: Sequence[Any],
+    structure: Structure,
+    named: Mapping[str, Tensor],
 ) -> tuple[Node, ...]:
     taken = set(named)
     leaves = []
-    for place, argument in enumerate(arguments):
+    paths = [
+        (number, path)
+        for number, part in enumerate(structure.parts)
+        for path in part.paths(_argument_name(function, number))
+    ]
+    for place, (argument, (number, path)) in enumerate(zip(arguments, paths, strict=True)):
         if not isinstance(argument, SymTensor) or argument.node.op != "input":
             raise TraceError(
-                f"argument {place} of trace is {argument!r}",
+                f"argument {number} of trace is {argument!r}",
                 hint="describe it: SymTensor.input(tn.f32, (None, 784))",
             )
-        name = argument.node.attrs["name"] or _argument_name(function, place)
+        name = argument.node.attrs["name"] or path
         if name in taken:
             name = f"{name}_{place}"
         taken.add(name)
@@ -125,15 +145,17 @@ def _argument_name(function: Function, place: int) -> str:
     return plain[place] if place < len(plain) else f"x{place}"
 
 
-def _tensors(result: Any) -> tuple[Node, ...]:
-    values = result if isinstance(result, tuple | list) else (result,)
-    for value in values:
-        if not isinstance(value, AnyTensor):
-            raise TraceError(
-                f"a traced function returned {type(value).__name__}",
-                hint="return a tensor, or a tuple of tensors",
-            )
-    return tuple(value.node for value in values)
+def _node(value: Any) -> Node:
+    if not isinstance(value, AnyTensor):
+        raise TraceError(
+            f"a traced function returned {type(value).__name__}",
+            hint="return a tensor, or tuples, lists, dicts and dataclasses of tensors",
+        )
+    return value.node
+
+
+def _is_flat(structure: Structure) -> bool:
+    return all(part == LEAF for part in structure.parts)
 
 
 def _next_state(run: Trace) -> tuple[tuple[Node, Node], ...]:

@@ -116,12 +116,11 @@ class TrainStep:
         batch = [np.asarray(array) for array in arrays]
         program = self._program(batch)
         self._set_rate()
-        outputs = program(*batch)
+        loss: Array
+        loss, metrics = program(*batch)
         self.count += 1
-        if not isinstance(outputs, tuple):
-            return outputs
-        self.metrics = MappingProxyType(dict(zip(self._metrics, outputs[1:], strict=True)))
-        return outputs[0]
+        self.metrics = MappingProxyType(metrics)
+        return loss
 
     @property
     def lr(self) -> float:
@@ -184,7 +183,7 @@ class TrainStep:
         model = dict(self._model.named_tensors())
         return {**model, **loss, **slots, STEP: self._step, RATE: self._rate}
 
-    def _traced(self, *inputs: AnyTensor) -> tuple[AnyTensor, ...]:
+    def _traced(self, *inputs: AnyTensor) -> tuple[AnyTensor, dict[str, AnyTensor]]:
         """Make one step on symbolic inputs; assignments become the updates of the graph."""
         *features, target = inputs
         prediction = self._model(*features)
@@ -193,7 +192,7 @@ class TrainStep:
             raise GradientError(
                 f"the loss is {loss.type}, no scalar", hint="reduce it: .mean() or .sum()"
             )
-        metrics = [metric(prediction, target) for metric in self._metrics.values()]
+        metrics = {name: metric(prediction, target) for name, metric in self._metrics.items()}
         found = gradients(loss, list(self._parameters.values()))
         by_name: dict[str, AnyTensor] = dict(zip(self._parameters, found, strict=True))
         if self._clip_norm is not None:
@@ -206,7 +205,7 @@ class TrainStep:
             self._parameters[name].assign(value)
         for name, value in slots.items():
             self._slots[name].assign(value)
-        return loss, *metrics
+        return loss, metrics
 
     def _program(self, batch: list[Array]) -> Program:
         """Return the program for batches of these types; equal first extents are one symbol."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 import teeny_core as tn
-from numpy.typing import ArrayLike
 from teeny_core.device import Buffer, Device, HostBuffer, Options, Program
-from teeny_core.internal import Array, check_parameters, evaluate_updates, settle
+from teeny_core.internal import check_parameters, evaluate_updates, settle
 
 
 class ReferenceProgram(Program):
@@ -21,14 +21,14 @@ class ReferenceProgram(Program):
     def graph(self) -> tn.Graph:
         return self._graph
 
-    def __call__(self, *arrays: ArrayLike) -> Array | tuple[Array, ...]:
+    def __call__(self, *arrays: Any) -> Any:
         if self._graph.updates:
             settle()
         values = {name: buffer.numpy() for name, buffer in self._buffers.items()}
-        outputs, updates = evaluate_updates(self._graph, arrays, values)
+        outputs, updates = evaluate_updates(self._graph, self._graph.flat(arrays), values)
         for name, value in updates.items():
             self._buffers[name].write(value)
-        return outputs[0] if len(outputs) == 1 else outputs
+        return self._graph.packed(outputs)
 
 
 class ReferenceDevice(Device):

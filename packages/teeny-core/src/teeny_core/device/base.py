@@ -6,12 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from numpy.typing import ArrayLike
-
 from teeny_core.dtype import DType
 from teeny_core.dtype import dtype as to_dtype
 from teeny_core.errors import DeviceError
 from teeny_core.op import Array
+from teeny_core.tree import Tree, leaves
 
 if TYPE_CHECKING:
     from teeny_core.graph import Graph
@@ -112,24 +111,31 @@ class Program(ABC):
         """The graph that was compiled."""
 
     @abstractmethod
-    def __call__(self, *arrays: ArrayLike) -> Array | tuple[Array, ...]:
-        """Run on arrays in the order of the graph's inputs; one output alone, else a tuple.
+    def __call__(self, *arguments: Tree) -> Tree:
+        """Run on trees of arrays in the structure of the traced function's; return one like its.
+
+        A graph that was not traced takes arrays in the order of its inputs, and gives one output
+        alone, several as a tuple.
 
         Raises:
             TeenyError: when an array does not fit its input.
         """
 
-    async def run_async(self, *arrays: ArrayLike) -> Array | tuple[Array, ...]:
+    async def run_async(self, *arguments: Tree) -> Tree:
         """Run without blocking the event loop."""
         import asyncio  # takes a tenth of the time of importing this package
 
-        return await asyncio.to_thread(self, *arrays)
+        return await asyncio.to_thread(self, *arguments)
 
     def run(self, *buffers: Buffer) -> tuple[Buffer, ...]:
-        """Run from buffers to buffers; a device with memory of its own keeps the data there."""
-        outputs = self(*(buffer.numpy() for buffer in buffers))
-        arrays = outputs if isinstance(outputs, tuple) else (outputs,)
-        return tuple(HostBuffer(array) for array in arrays)
+        """Run from buffers in the order of the graph's inputs to buffers in that of its outputs.
+
+        A device with memory of its own keeps the data there.
+        """
+        arrays: Tree = tuple(buffer.numpy() for buffer in buffers)
+        structure = self.graph.arguments
+        outputs = self(*(arrays if structure is None else structure.tree(iter(arrays))))
+        return tuple(HostBuffer(array) for array in leaves(outputs))
 
     def emit(self, stage: str) -> str:
         """Return the text of a stage of compilation.

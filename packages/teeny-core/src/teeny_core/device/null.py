@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from teeny_core import shape as shapes
 from teeny_core.device.base import Buffer, Device, HostBuffer, Options, Program
 from teeny_core.device.calling import check_arguments, check_parameters
 from teeny_core.dtype import DType
 from teeny_core.graph import Graph
-from teeny_core.op import Array
+from teeny_core.tree import Tree
 
 if TYPE_CHECKING:
     from teeny_core.tensor import Tensor
@@ -30,14 +29,14 @@ class NullProgram(Program):
         """The graph that was checked."""
         return self._graph
 
-    def __call__(self, *arrays: ArrayLike) -> Array | tuple[Array, ...]:
+    def __call__(self, *arguments: Tree) -> Tree:
         """Check the arguments and return zeros."""
-        _, env = check_arguments(self._graph, arrays)
+        _, env = check_arguments(self._graph, self._graph.flat(arguments))
         outputs = tuple(
             np.zeros(shapes.substitute(node.shape, env), node.dtype.numpy)
             for node in self._graph.outputs
         )
-        return outputs[0] if len(outputs) == 1 else outputs
+        return self._graph.packed(outputs)
 
 
 class NullDevice(Device):
