@@ -187,7 +187,7 @@ def _round(value: Scalar, dtype: DType) -> float:
     except OverflowError as error:
         raise KernelError(f"the integer is too large for {dtype}") from error
     with np.errstate(all="ignore"):
-        return float(np.asarray(wide).astype(dtype.numpy))
+        return float(semantics.cast(np.asarray(wide), dtype))
 
 
 def _array(value: Scalar, dtype: DType) -> semantics.Array:

@@ -34,12 +34,15 @@ def elementwise(opcode: str, *operands: Array) -> Array:
 
 
 def cast(x: Array, target: DType) -> Array:
-    """Convert values: float to integer truncates and saturates, with NaN to 0."""
+    """Convert values: float to integer truncates and saturates, with NaN to 0; all else is
+    rounded to nearest even, once."""
     with np.errstate(all="ignore"):
         if target.is_bool:
             return np.asarray(x != 0)
         if _is_float(x) and target.is_int:
             return _saturate(_widen(x).astype(np.float64), target)
+        if target.is_float and target.bits < 32:
+            return _to_single(x).astype(target.numpy)
         return x.astype(target.numpy)
 
 
@@ -117,6 +120,17 @@ def dot(a: Array, b: Array, acc: Array) -> Array:
         return np.asarray(acc + np.matmul(a.astype(acc.dtype), b.astype(acc.dtype)))
 
 
+def printed(x: Array, hexadecimal: bool = False) -> list[str]:
+    """Return each element as C's printf writes it: by %g, %lld, or as its bits in hexadecimal."""
+    if hexadecimal:
+        digits = 2 * x.itemsize
+        return [f"0x{bits:0{digits}x}" for bits in x.ravel().view(f"u{x.itemsize}").tolist()]
+    if not _is_float(x):
+        return [str(int(element)) for element in x.ravel()]
+    wide = x.ravel().astype(np.float64)
+    return ["-" * (math.isnan(e) and math.copysign(1, e) < 0) + f"{e:g}" for e in wide.tolist()]
+
+
 def _is_float(x: Array) -> bool:
     return x.dtype.kind not in "biu"  # ml_dtypes floats have kind V or f
 
@@ -124,6 +138,30 @@ def _is_float(x: Array) -> bool:
 def _widen(x: Array) -> Array:
     """f16, bf16 and f8 as f32; anything else as it is."""
     return x.astype(np.float32) if _is_float(x) and x.dtype.itemsize < 4 else x
+
+
+def _to_single(x: Array) -> Array:
+    """Return f32 that round to any narrower format as `x` itself does.
+
+    Inexact values get an odd last bit (Boldo and Melquiond, "Emulation of FMA and correctly
+    rounded sums", 2008).
+    """
+    if _is_float(x) and x.dtype.itemsize < 8:
+        return x.astype(np.float32)
+    wide = x.astype(np.float64) if _is_float(x) or x.dtype.itemsize < 8 else _to_double(x)
+    near = wide.astype(np.float32)
+    back = near.astype(np.float64)
+    bits = near.view(np.int32) - (np.abs(back) > np.abs(wide))
+    inexact = (back != wide) & ~np.isnan(wide)
+    return np.asarray(bits | inexact).astype(np.int32).view(np.float32)
+
+
+def _to_double(x: Array) -> Array:
+    """Return integers of 64 bits as f64, not rounded to even but somewhere between neighbours."""
+    low = x & np.asarray(4095).astype(x.dtype)
+    half = np.asarray(2048).astype(x.dtype)
+    between = (x - low) | np.where(low != 0, half, low)
+    return np.where(np.abs(x.astype(np.float64)) < 2.0**53, x, between).astype(np.float64)
 
 
 def _saturate(x: Array, target: DType) -> Array:

@@ -49,9 +49,15 @@ def zeros_like(x: Tile) -> Tile:
     return zeros(x.shape, semantic.element(x.value))
 
 
-def cast(x: Operand, dtype: DTypeLike, bitcast: bool = False) -> Tile:
+def cast(
+    x: Operand,
+    dtype: DTypeLike,
+    fp_downcast_rounding: str | None = None,
+    bitcast: bool = False,
+) -> Tile:
     """Convert the elements, or reinterpret their bits; see `Tile.to`."""
-    return Tile(semantic.cast(raw(x), as_dtype(dtype), bitcast=bitcast))
+    wanted, rounding = as_dtype(dtype), fp_downcast_rounding
+    return Tile(semantic.cast(raw(x), wanted, bitcast=bitcast, rounding=rounding))
 
 
 def scratch(size: int, dtype: DTypeLike) -> Tile:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from teeny_core import DType, bool_, f32, i32, i64, u32, u64
+from teeny_core import DType, bool_, f8e4m3, f32, i32, i64, u8, u16, u32, u64
 
 from teeny_triton.builder import Scalar, current
 from teeny_triton.errors import KernelError
@@ -20,6 +20,7 @@ from teeny_triton.rules import NARROW_FLOATS, accumulator
 Raw: TypeAlias = Value | Scalar
 Shape: TypeAlias = tuple[int, ...]
 
+_UNSIGNED = {8: u8, 16: u16, 32: u32, 64: u64}
 BITWISE = frozenset({"and", "or", "xor", "shl", "shr"})
 DIVISIONS = frozenset({"div", "floordiv", "mod"})
 SYMBOLS = {
@@ -152,12 +153,43 @@ def _text(shape: Shape) -> str:
 # --- arithmetic ---
 
 
-def cast(x: Raw, dtype: DType, *, bitcast: bool = False) -> Value:
-    """Convert values, or reinterpret the bits."""
+def cast(x: Raw, dtype: DType, *, bitcast: bool = False, rounding: str | None = None) -> Value:
+    """Convert values, or reinterpret the bits. `rounding` says how floats become narrower floats:
+    "rtne" to nearest, ties to even, which is the default, or "rtz" towards zero."""
+    if rounding is not None and not _is_downcast(element(x), dtype, bitcast):
+        raise KernelError(
+            f"fp_downcast_rounding does not apply to {element(x)} becoming {dtype}",
+            hint="leave it out: it is for floats that become narrower floats",
+        )
+    if rounding not in (None, "rtne", "rtz"):
+        raise KernelError(f"{rounding!r} is no rounding mode", hint='it is "rtne" or "rtz"')
+    if rounding == "rtz":
+        return _towards_zero(value(x), dtype)
     if not isinstance(x, Value):
         return current().constant(x, dtype) if not bitcast else cast(value(x), dtype, bitcast=True)
     opcode = "bitcast" if bitcast else "cast"
     return current().op(opcode, x, wanted=Type(x.type.shape, dtype))
+
+
+def _is_downcast(source: DType, dtype: DType, bitcast: bool) -> bool:
+    return not bitcast and source.is_float and dtype.is_float and dtype.bits < source.bits
+
+
+def _towards_zero(x: Value, dtype: DType) -> Value:
+    """Round to nearest, and step back where that made the magnitude larger."""
+    source = element(x)
+    size = unary("abs", x)
+    if dtype == f8e4m3:  # what is beyond its largest number would become NaN
+        most = binary("minimum", size, float(dtype.max))
+        size = where(compare("lt", size, float("inf")), most, size)
+    near = cast(size, dtype)
+    bits = cast(near, _UNSIGNED[dtype.bits], bitcast=True)
+    beyond = compare("gt", cast(near, source), size)
+    bits = binary("sub", bits, cast(beyond, element(bits)))
+    source_bits = cast(x, _UNSIGNED[source.bits], bitcast=True)
+    sign = binary("shr", source_bits, source.bits - dtype.bits)
+    sign = cast(binary("and", sign, 1 << (dtype.bits - 1)), element(bits))
+    return cast(binary("or", bits, sign), dtype, bitcast=True)
 
 
 def binary(opcode: str, a: Raw, b: Raw) -> Value:

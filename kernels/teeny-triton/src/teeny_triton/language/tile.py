@@ -52,13 +52,16 @@ class Tile:
         """The matrix transposed."""
         return self.trans()
 
-    def to(self, dtype: DTypeLike, bitcast: bool = False, **options: object) -> Tile:
+    def to(
+        self, dtype: DTypeLike, fp_downcast_rounding: str | None = None, bitcast: bool = False
+    ) -> Tile:
         """Convert the elements, or reinterpret their bits.
 
-        Float to integer saturates, with NaN to 0. `fp_downcast_rounding` may only be "rtne".
+        Float to integer truncates and saturates, with NaN to 0. All else rounds to nearest even;
+        float to narrower float by `fp_downcast_rounding`: "rtne", or "rtz" towards zero.
         """
-        _check_rounding(options)
-        return Tile(semantic.cast(self.value, as_dtype(dtype), bitcast=bitcast))
+        wanted, rounding = as_dtype(dtype), fp_downcast_rounding
+        return Tile(semantic.cast(self.value, wanted, bitcast=bitcast, rounding=rounding))
 
     cast = to
 
@@ -302,10 +305,3 @@ def _binary(opcode: str, a: Operand, b: Operand) -> Tile:
 
 def _compare(opcode: str, a: object, b: object) -> Tile:
     return Tile(semantic.compare(opcode, raw(a), raw(b)))  # type: ignore[arg-type]
-
-
-def _check_rounding(options: dict[str, object]) -> None:
-    mode = options.pop("fp_downcast_rounding", None)
-    if options or mode not in (None, "rtne"):
-        listed = ", ".join(options) or f"fp_downcast_rounding={mode!r}"
-        raise KernelError(f"cannot convert with {listed}", hint="rounding is to nearest even")

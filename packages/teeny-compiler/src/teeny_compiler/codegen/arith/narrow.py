@@ -73,14 +73,32 @@ def round_to_odd(b: Builder, x: Operand) -> Operand:
     Rounding that once more to a narrow format gives what rounding once would have given
     (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
     """
-    bits = b.convert("bitcast", x, "i64")
-    dropped = constant(bits.type, (1 << 29) - 1)
-    rest = b.binary("and", bits, dropped)
-    inexact = b.compare("icmp ne", rest, constant(bits.type, 0))
-    kept = b.binary("sub", bits, rest)
-    odd = b.binary("or", kept, constant(bits.type, 1 << 29))
-    rounded = b.convert("bitcast", b.select(inexact, odd, kept), "double")
-    return b.convert("fptrunc", rounded, "float")
+    near = b.convert("fptrunc", x, "float")
+    back = b.convert("fpext", near, "double")
+    bits = b.convert("bitcast", near, "i32")
+    above = b.compare("fcmp ogt", b.intrinsic("fabs", back), b.intrinsic("fabs", x))
+    below = b.binary("add", bits, b.convert("sext", above, "i32"))
+    inexact = b.convert("zext", b.compare("fcmp one", back, x), "i32")
+    return b.convert("bitcast", b.binary("or", below, inexact), "float")
+
+
+def double_of(b: Builder, x: Operand, signed: bool) -> Operand:
+    """Return an integer as f64; one of more than 53 bits as a number between its neighbours.
+
+    Rounded once more, that gives what rounding the integer once would have given.
+    """
+    opcode = "sitofp" if signed else "uitofp"
+    if x.type.scalar != "i64":
+        return b.convert(opcode, x, "double")
+    kind = x.type
+    low = b.binary("and", x, constant(kind, 4095))
+    inexact = b.compare("icmp ne", low, constant(kind, 0))
+    middle = b.select(inexact, constant(kind, 2048), constant(kind, 0))
+    between = b.binary("or", b.binary("sub", x, low), middle)
+    limit = constant(kind, 1 << 53)
+    size = b.intrinsic("smax", x, b.binary("sub", constant(kind, 0), x)) if signed else x
+    exact = b.compare("icmp ule", size, limit)
+    return b.convert(opcode, b.select(exact, x, between), "double")
 
 
 def _encode_bf16(b: Builder, x: Operand) -> Operand:

@@ -321,6 +321,8 @@ def convert(c: Context, x: Operand, source: DType, target: DType) -> Operand:
     if not target.is_float:
         grows = target.bits > source.bits or source.is_bool
         return b.convert(("sext" if signed else "zext") if grows else "trunc", x, scalar)
+    if is_narrow(target) and source.bits >= 32:
+        return rounded(c, narrow.round_to_odd(b, narrow.double_of(b, x, signed)), target)
     through = "float" if is_narrow(target) else scalar
     return rounded(c, b.convert("sitofp" if signed else "uitofp", x, through), target)
 
