@@ -448,7 +448,7 @@ def test_printing(capsys: pytest.CaptureFixture[str]) -> None:
     function = k.function(n=3)
     assert capsys.readouterr().out == "static 3\nalso 3\n"
     interpret(function, (1,), [np.float32([7])])
-    assert capsys.readouterr().out == "pid (0, 0, 0) value 7.0\npid (0, 0, 0) again 3\n"
+    assert capsys.readouterr().out == "pid (0, 0, 0) value 7\npid (0, 0, 0) again 3\n"
 
 
 def test_device_assert_names_the_line() -> None:

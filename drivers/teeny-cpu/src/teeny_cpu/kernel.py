@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
+import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import numpy as np
 from teeny_compiler.internal import compile_function
 from teeny_core import DType
-from teeny_triton.ir import Function, Pointer
+from teeny_triton.errors import assertion_failed
+from teeny_triton.ir import Function, Location, Pointer, walk
 
 from teeny_cpu.memory import address, empty
 from teeny_cpu.runtime import load, pool
@@ -34,14 +38,24 @@ class CpuKernel:
         self._address = self._library.address(compiled.symbol)
         self._scratch_bytes = compiled.scratch
         self._loop = _Loop(pool().parallel_for)
+        opcodes = {op.opcode for op in walk(function.body)}
+        self._prints = "device_print" in opcodes
+        self._failure: _Failure | None = None
+        if "device_assert" in opcodes:
+            self._failure = _Failure(self._library.address(f"{compiled.symbol}.listen"))
         self._elements = [parameter.value.type.element for parameter in function.parameters]
 
     def __call__(self, grid: tuple[int, int, int], arguments: Sequence[int | float]) -> None:
         """Run all programs of a grid, on all threads; returns when they are done.
 
+        A thread that meets a failed device_assert leaves its programs; the others go on.
+
         Args:
             grid: three extents.
             arguments: an address for each pointer parameter, a number for each scalar.
+
+        Raises:
+            KernelError: a device_assert has failed; with its place and program.
         """
         slots = (ctypes.c_uint64 * (EXTENTS + len(arguments)))(*grid)
         for slot, (value, element) in enumerate(
@@ -49,15 +63,38 @@ class CpuKernel:
         ):
             slots[slot] = int(value) if isinstance(element, Pointer) else _bits(value, element)
         scratch = empty((self._scratch_bytes,), _BYTE)
-        self._loop(
-            pool().address,
-            self._address,
-            ctypes.addressof(slots),
-            math.prod(grid),
-            1,
-            address(scratch),
-            self._scratch_bytes,
-        )
+        if self._prints:
+            sys.stdout.flush()  # what Python has printed comes first
+        with self._failure or nullcontext():
+            self._loop(
+                pool().address,
+                self._address,
+                ctypes.addressof(slots),
+                math.prod(grid),
+                1,
+                address(scratch),
+                self._scratch_bytes,
+            )
+
+
+class _Failure:
+    """The record in which a kernel notes that an assertion fails; for one launch at a time."""
+
+    def __init__(self, listen: int) -> None:
+        self._record = (ctypes.c_uint64 * 5)()  # whether, the address of the text, the program
+        self._lock = threading.Lock()
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(listen)(ctypes.addressof(self._record))
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._record[0] = 0
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        failed, text, x, y, z = self._record
+        self._lock.release()
+        if failed and kind is None:
+            place, _, message = ctypes.string_at(text).decode().partition("\n")
+            raise assertion_failed(message, Location.parse(place) if place else None, (x, y, z))
 
 
 def _bits(value: int | float, dtype: DType) -> int:

@@ -40,6 +40,23 @@ class Frame:
         return f"{self.file}:{self.line}:{self.column + 1}"
 
 
+def in_program(message: str, place: Location | None, index: tuple[int, int, int]) -> str:
+    """Say where in the grid and in the source something has happened."""
+    if place is None:
+        return f"program {index}: {message}"
+    frame = Frame.of(place)
+    source = f"\n{frame}" if frame.text else ""
+    return f"{frame.position}: program {index}: {message}{source}"
+
+
+def assertion_failed(
+    message: str, place: Location | None, index: tuple[int, int, int]
+) -> KernelError:
+    """Return the error of a `device_assert` that fails in a program of the grid."""
+    text = f"device_assert failed: {message}" if message else "device_assert failed"
+    return KernelError(in_program(text, place, index))
+
+
 class CompilationError(KernelError):
     """A kernel that does not compile: what is wrong, where, and through which calls.
 

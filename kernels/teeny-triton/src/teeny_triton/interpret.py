@@ -15,7 +15,8 @@ import numpy as np
 from teeny_core import DType, bool_
 
 from teeny_triton import semantics
-from teeny_triton.errors import Frame, KernelError
+from teeny_triton.debugging import printed
+from teeny_triton.errors import KernelError, assertion_failed, in_program
 from teeny_triton.ir import Block, Function, Op, Parameter, Pointer, Type, Value
 from teeny_triton.memory import AddressSpace, Array, Region, flat, poisoned
 
@@ -170,10 +171,7 @@ Control: TypeAlias = Callable[[Program, Op, tuple[Array, ...], Environment], tup
 
 
 def _located(error: KernelError, op: Op, index: tuple[int, int, int]) -> KernelError:
-    frame = Frame.of(op.location) if op.location else None
-    message = f"program {index}: {op.opcode} {error.message}"
-    if frame is not None:
-        message = f"{frame.position}: {message}" + (f"\n{frame}" if frame.text else "")
+    message = in_program(f"{op.opcode} {error.message}", op.location, index)
     return KernelError(message, hint=error.hint)
 
 
@@ -335,14 +333,21 @@ def _scratch(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Arr
     return (program.scratch[op],)
 
 
-def _assert(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def _assert(
+    program: Program, op: Op, operands: tuple[Array, ...], env: Environment
+) -> tuple[Array, ...]:
     if not operands[0].all():
-        raise KernelError(f"failed: {op.attrs['message']}")
+        raise assertion_failed(op.attrs["message"], op.location, program.index)
     return ()
 
 
 def _print(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    print(f"pid {program.index} {op.attrs['prefix']}", *operands)
+    pointers = [x.type.is_pointer for x in op.operands]
+    hexadecimal = op.attrs.get("hex", False)
+    texts = [
+        printed(x, hexadecimal or pointer) for x, pointer in zip(operands, pointers, strict=True)
+    ]
+    print(f"pid {program.index} {op.attrs['prefix']}", *itertools.chain(*texts))
     return ()
 
 
@@ -414,6 +419,7 @@ def _enter(env: Environment, block: Block, arguments: Sequence[Array]) -> Enviro
 
 
 _CONTROL: Mapping[str, Control] = {
+    "device_assert": _assert,
     "for": _for,
     "while": _while,
     "if": _if,
@@ -449,6 +455,5 @@ _EXECUTORS: Mapping[str, Executor] = {
     "flip": _flip,
     "histogram": _histogram,
     "dot": _dot,
-    "device_assert": _assert,
     "device_print": _print,
 }

@@ -80,6 +80,15 @@ class Location:
     column: int
     width: int = 1
 
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}:{self.width}"
+
+    @classmethod
+    def parse(cls, text: str) -> Location:
+        """Read what `str` has written."""
+        file, *numbers = text.rsplit(":", 3)
+        return cls(file, *map(int, numbers))
+
 
 @dataclass(eq=False, slots=True)
 class Value:
@@ -222,8 +231,9 @@ OPCODES: Mapping[str, str] = {
     "while": "inits... {region 0 (carried...) yields cond; region 1 (carried...) yields carried}",
     "if": "cond {region 0, region 1, each yields the results}",
     "yield": "values of the region",
-    "device_assert": "cond {message}",
-    "device_print": "values... {prefix}",
+    "device_assert": "cond {message, place: the printed Location} -> nothing; no program that "
+    "fails it goes on",
+    "device_print": "values... {prefix, hex} -> nothing; a line, see `debugging`",
 }
 
 

@@ -434,11 +434,15 @@ def _assert(s: Signature) -> tuple[Type, ...]:
     s.count(1)
     s.require(s.operands[0].element == bool_, "takes a bool")
     s.attr("message", str)
+    if "place" in s.attrs:
+        s.attr("place", str)
     return ()
 
 
 def _print(s: Signature) -> tuple[Type, ...]:
     s.attr("prefix", str)
+    if "hex" in s.attrs:
+        s.attr("hex", bool)
     return ()
 
 
@@ -547,8 +551,8 @@ ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "sort": frozenset({"axis", "descending", "keep"}),
     "gather": frozenset({"axis"}),
     "flip": frozenset({"axis"}),
-    "device_assert": frozenset({"message"}),
-    "device_print": frozenset({"prefix"}),
+    "device_assert": frozenset({"message", "place"}),
+    "device_print": frozenset({"prefix", "hex"}),
 }
 """The attributes that each opcode may have; those not listed have none."""
 

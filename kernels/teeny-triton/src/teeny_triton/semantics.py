@@ -120,17 +120,6 @@ def dot(a: Array, b: Array, acc: Array) -> Array:
         return np.asarray(acc + np.matmul(a.astype(acc.dtype), b.astype(acc.dtype)))
 
 
-def printed(x: Array, hexadecimal: bool = False) -> list[str]:
-    """Return each element as C's printf writes it: by %g, %lld, or as its bits in hexadecimal."""
-    if hexadecimal:
-        digits = 2 * x.itemsize
-        return [f"0x{bits:0{digits}x}" for bits in x.ravel().view(f"u{x.itemsize}").tolist()]
-    if not _is_float(x):
-        return [str(int(element)) for element in x.ravel()]
-    wide = x.ravel().astype(np.float64)
-    return ["-" * (math.isnan(e) and math.copysign(1, e) < 0) + f"{e:g}" for e in wide.tolist()]
-
-
 def _is_float(x: Array) -> bool:
     return x.dtype.kind not in "biu"  # ml_dtypes floats have kind V or f
 

@@ -35,13 +35,18 @@ def device_assert(condition: Operand, message: str = "", mask: Operand | None = 
     test = Tile(semantic.truth(raw(condition)))
     if mask is not None:
         test = test | ~Tile(semantic.truth(raw(mask)))
-    current().emit("device_assert", (test.value,), {"message": message})
+    place = current().location
+    attrs = {"message": message} | ({} if place is None else {"place": str(place)})
+    current().emit("device_assert", (test.value,), attrs)
 
 
-def device_print(prefix: str, *values: Operand) -> None:
-    """Print values from the running kernel."""
+def device_print(prefix: str, *values: Operand, hex: bool = False) -> None:
+    """Print a line from each program: its index, the prefix, and all elements of the values.
+
+    Floats have six digits. With `hex` the bits are printed, as many digits as the type has.
+    """
     operands = tuple(tile(value).value for value in values)
-    current().emit("device_print", operands, {"prefix": prefix})
+    current().emit("device_print", operands, {"prefix": prefix} | ({"hex": True} if hex else {}))
 
 
 def assume(condition: object) -> None:

@@ -48,12 +48,14 @@ def emit(function: Function, target: Target, lanes: int) -> Kernel:
         c.known[Operand(I64, extent)] = (1.0, MOST_PROGRAMS)
     _programs(e, function)
     attributes = function_attributes(target)
+    asserts = any(op.opcode == "device_assert" for op in walk(function.body))
     text = "\n".join(
         [
             *sorted(b.declarations.values()),
             *b.constants,
             _body(function, b, attributes),
             _wrapper(function, attributes),
+            *([debug.listener(function.name)] if asserts else []),
         ]
     )
     return Kernel(function.name, text, e.scratch_bytes)
@@ -131,7 +133,7 @@ def _programs(e: Emitter, function: Function) -> None:
 
 def _axes(op: Op) -> set[int]:
     """Return the axes of the grid of which an op wants the index."""
-    if op.opcode == "device_print":
+    if op.opcode in ("device_print", "device_assert"):
         return {0, 1, 2}
     return {op.attrs["axis"]} if op.opcode == "program_id" else set()
 
