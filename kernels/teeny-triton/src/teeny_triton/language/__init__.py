@@ -126,12 +126,16 @@ from teeny_triton.language.math import where as where
 from teeny_triton.language.memory import load as load
 from teeny_triton.language.memory import prefetch as prefetch
 from teeny_triton.language.memory import store as store
+from teeny_triton.language.random import pair_uniform_to_normal as pair_uniform_to_normal
 from teeny_triton.language.random import philox as philox
+from teeny_triton.language.random import philox_impl as philox_impl
 from teeny_triton.language.random import rand as rand
 from teeny_triton.language.random import rand4x as rand4x
 from teeny_triton.language.random import randint as randint
 from teeny_triton.language.random import randint4x as randint4x
 from teeny_triton.language.random import randn as randn
+from teeny_triton.language.random import randn4x as randn4x
+from teeny_triton.language.random import uint_to_uniform_float as uint_to_uniform_float
 from teeny_triton.language.reduction import argmax as argmax
 from teeny_triton.language.reduction import argmin as argmin
 from teeny_triton.language.reduction import dot as dot
@@ -139,8 +143,12 @@ from teeny_triton.language.reduction import max as max
 from teeny_triton.language.reduction import min as min
 from teeny_triton.language.reduction import prod as prod
 from teeny_triton.language.reduction import reduce as reduce
+from teeny_triton.language.reduction import reduce_or as reduce_or
 from teeny_triton.language.reduction import sum as sum
 from teeny_triton.language.reduction import xor_sum as xor_sum
+from teeny_triton.language.scan import associative_scan as associative_scan
+from teeny_triton.language.scan import cumprod as cumprod
+from teeny_triton.language.scan import cumsum as cumsum
 from teeny_triton.language.shape import broadcast as broadcast
 from teeny_triton.language.shape import broadcast_to as broadcast_to
 from teeny_triton.language.shape import cat as cat
@@ -151,8 +159,15 @@ from teeny_triton.language.shape import permute as permute
 from teeny_triton.language.shape import ravel as ravel
 from teeny_triton.language.shape import reshape as reshape
 from teeny_triton.language.shape import split as split
+from teeny_triton.language.shape import swizzle2d as swizzle2d
 from teeny_triton.language.shape import trans as trans
 from teeny_triton.language.shape import view as view
+from teeny_triton.language.sort import bitonic_merge as bitonic_merge
+from teeny_triton.language.sort import flip as flip
+from teeny_triton.language.sort import gather as gather
+from teeny_triton.language.sort import histogram as histogram
+from teeny_triton.language.sort import sort as sort
+from teeny_triton.language.sort import topk as topk
 from teeny_triton.language.tile import Operand as Operand
 from teeny_triton.language.tile import Tile as Tile
 

@@ -9,6 +9,7 @@ from teeny_triton.builder import current
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import REDUCTIONS
 from teeny_triton.language import semantic
+from teeny_triton.language.combination import as_given, combination, tiles_of
 from teeny_triton.language.tile import (
     DTypeLike,
     Operand,
@@ -33,25 +34,43 @@ def prod(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Tile:
 
 
 def max(
-    x: Operand, axis: int | None = None, return_indices: bool = False, keep_dims: bool = False
+    x: Operand,
+    axis: int | None = None,
+    return_indices: bool = False,
+    return_indices_tie_break_left: bool = True,
+    keep_dims: bool = False,
 ) -> Any:
-    """The largest element, and with `return_indices` its index too; NaN wins."""
+    """The largest element, and with `return_indices` its index too; NaN wins.
+
+    Of equals the first is taken, whether or not that is asked for.
+    """
     return _extreme("max", x, axis, return_indices, keep_dims)
 
 
 def min(
-    x: Operand, axis: int | None = None, return_indices: bool = False, keep_dims: bool = False
+    x: Operand,
+    axis: int | None = None,
+    return_indices: bool = False,
+    return_indices_tie_break_left: bool = True,
+    keep_dims: bool = False,
 ) -> Any:
-    """The smallest element, and with `return_indices` its index too; NaN wins."""
+    """The smallest element, and with `return_indices` its index too; NaN wins.
+
+    Of equals the first is taken, whether or not that is asked for.
+    """
     return _extreme("min", x, axis, return_indices, keep_dims)
 
 
-def argmax(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Tile:
+def argmax(
+    x: Operand, axis: int | None = None, tie_break_left: bool = True, keep_dims: bool = False
+) -> Tile:
     """Index (i32) of the largest element: the first of equals, or the first NaN."""
     return reduction("argmax", x, axis, keep_dims)
 
 
-def argmin(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Tile:
+def argmin(
+    x: Operand, axis: int | None = None, tie_break_left: bool = True, keep_dims: bool = False
+) -> Tile:
     """Index (i32) of the smallest element: the first of equals, or the first NaN."""
     return reduction("argmin", x, axis, keep_dims)
 
@@ -61,53 +80,44 @@ def xor_sum(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Til
     return reduction("xor_sum", x, axis, keep_dims)
 
 
+def reduce_or(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Tile:
+    """Bitwise or of integers or bools."""
+    result: Tile = reduce(x, axis, lambda a, b: a | b, keep_dims)
+    return result
+
+
 def reduce(
     x: Any,
     axis: int | None,
-    combine: str | Callable[..., Any],
+    combine_fn: str | Callable[..., Any],
     keep_dims: bool = False,
 ) -> Any:
     """Reduce by a named kind, or by an associative function of two elements.
 
-    `combine` is one of sum, prod, max, min, xor_sum, argmax, argmin, or a function: of `(a, b)`,
-    or, when `x` is a tuple of tiles, of `(a0, a1, ..., b0, b1, ...)` giving a tuple. Elements
-    keep their order. A function needs an extent that is a power of two.
+    `combine_fn` is one of sum, prod, max, min, xor_sum, argmax, argmin, or a function: of `(a, b)`,
+    or, when `x` is a tuple of tiles of one shape, of `(a0, a1, ..., b0, b1, ...)` giving a tuple.
+    `a` stands before `b`: elements keep their order, but how they are grouped is left open. Types
+    stay; all extents are allowed.
     """
-    if isinstance(combine, str):
-        if combine not in REDUCTIONS:
-            raise KernelError(f"cannot reduce by {combine!r}: known are {', '.join(REDUCTIONS)}")
-        return reduction(combine, x, axis, keep_dims)
-    parts = [tile(part) for part in (x if isinstance(x, tuple) else (x,))]
-    rank = len(parts[0].shape)
+    if isinstance(combine_fn, str):
+        if combine_fn not in REDUCTIONS:
+            raise KernelError(f"cannot reduce by {combine_fn!r}: known are {', '.join(REDUCTIONS)}")
+        return reduction(combine_fn, x, axis, keep_dims)
+    parts = tiles_of(x)
+    shape = parts[0].shape
+    if not shape:
+        return x
     if axis is None:
         parts, place = [part.reshape(part.numel) for part in parts], 0
     else:
-        place = semantic.axis_of(axis, rank)
-    results = tuple(_tree(parts, place, combine))
+        place = semantic.axis_of(axis, len(shape))
+    region = combination(parts, combine_fn)
+    values = [part.value for part in parts]
+    results = list(map(Tile, current().emit("reduce_by", values, {"axis": place}, (), (region,))))
     if keep_dims:
-        shape = (1,) * rank if axis is None else None
-        results = tuple(r.broadcast_to(shape) if shape else r.expand_dims(place) for r in results)
-    return results if isinstance(x, tuple) else results[0]
-
-
-def _tree(parts: list[Tile], axis: int, combine: Callable[..., Any]) -> list[Tile]:
-    """Combine neighbours until one is left: log2(extent) steps."""
-    extent, rank = parts[0].shape[axis], len(parts[0].shape)
-    if extent & (extent - 1):
-        raise KernelError(
-            f"a reduction by a function needs a power of two, not {extent}",
-            hint="pad the tile with the neutral element, or use tl.sum, tl.max, tl.min",
-        )
-    order = (*(i for i in range(rank) if i != axis), axis)
-    parts = [part.trans(*order) for part in parts] if rank > 1 else parts
-    while parts[0].shape[-1] > 1:
-        halves = []
-        for part in parts:
-            pairs = part.reshape(*part.shape[:-1], part.shape[-1] // 2, 2)
-            halves.append(current().emit("split", (pairs.value,)))
-        combined = combine(*(Tile(a) for a, _ in halves), *(Tile(b) for _, b in halves))
-        parts = list(combined) if isinstance(combined, tuple) else [combined]
-    return [part.reshape(*part.shape[:-1]) for part in parts]
+        ones = (1,) * len(shape) if axis is None else (*shape[:place], 1, *shape[place + 1 :])
+        results = [r.expand_dims(0).reshape(ones) for r in results]
+    return as_given(x, results)
 
 
 def dot(
@@ -121,6 +131,7 @@ def dot(
 ) -> Tile:
     """Return `a @ b`, plus `acc` when given: f16, bf16, f8 and f32 sum in f32, i8 and u8 in i32.
 
+    Matrices are [M, K] and [K, N], or batches of them: [B, M, K] and [B, K, N].
     The precision options of GPUs are accepted and not needed: f32 is multiplied as f32.
     """
     start = None if acc is None else acc.value

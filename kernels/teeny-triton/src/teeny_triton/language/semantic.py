@@ -14,6 +14,7 @@ from teeny_core import DType, bool_, f8e4m3, f32, i32, i64, u8, u16, u32, u64
 from teeny_triton.builder import Scalar, current
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer, Type, Value
+from teeny_triton.language import pointers
 from teeny_triton.language.promotion import computation_dtype, scalar_dtype
 from teeny_triton.rules import NARROW_FLOATS, accumulator
 
@@ -204,10 +205,9 @@ def binary(opcode: str, a: Raw, b: Raw) -> Value:
 def compare(opcode: str, a: Raw, b: Raw) -> Value:
     """Compare after promotion and broadcasting."""
     if _is_pointer(a) or _is_pointer(b):
-        left, right = broadcast(value(a), value(b))
-    else:
-        dtype = computation_dtype(_weak(a), _weak(b))
-        left, right = broadcast(_convert(a, dtype), _convert(b, dtype))
+        return pointers.compare(opcode, *broadcast(value(a), value(b)))
+    dtype = computation_dtype(_weak(a), _weak(b))
+    left, right = broadcast(_convert(a, dtype), _convert(b, dtype))
     return current().op(opcode, left, right)
 
 
@@ -283,6 +283,8 @@ def _is_pointer(x: Raw) -> bool:
 def _pointer_arithmetic(opcode: str, a: Raw, b: Raw) -> Value:
     if _is_pointer(b) and opcode == "add":
         a, b = b, a
+    if opcode == "sub" and _is_pointer(a) and _is_pointer(b):
+        return pointers.difference(*broadcast(value(a), value(b)))
     if opcode not in ("add", "sub") or _is_pointer(b):
         raise KernelError(
             f"cannot compute {_describe(a)} {SYMBOLS.get(opcode, opcode)} {_describe(b)}",
@@ -334,8 +336,18 @@ def dot(a: Value, b: Value, acc: Value | None) -> Value:
             f"dot cannot multiply {left} by {right}",
             hint="both must have one type: f16, bf16, f32, f64, i8, u8, f8e4m3 or f8e5m2",
         )
-    if len(a.type.shape) != 2 or len(b.type.shape) != 2 or a.type.shape[1] != b.type.shape[0]:
-        raise KernelError(f"dot takes [M, K] and [K, N], not {a.type} and {b.type}")
+    (*batch, rows, depth), (*others, inner, columns) = _matrix(a), _matrix(b)
+    if batch != others or len(batch) > 1 or depth != inner:
+        raise KernelError(
+            f"dot takes [M, K] and [K, N], not {a.type} and {b.type}",
+            hint="both may have a leading batch axis",
+        )
     if acc is None:
-        acc = current().full((a.type.shape[0], b.type.shape[1]), 0, dtype)
+        acc = current().full((*batch, rows, columns), 0, dtype)
     return current().op("dot", a, b, acc)
+
+
+def _matrix(x: Value) -> Shape:
+    if len(x.type.shape) < 2:
+        raise KernelError(f"dot takes [M, K] and [K, N], not {x.type}")
+    return x.type.shape

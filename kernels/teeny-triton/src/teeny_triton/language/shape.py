@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teeny_triton.builder import current
-from teeny_triton.language import semantic
+from teeny_triton.language import math, semantic
 from teeny_triton.language.tile import Operand, Tile, as_shape, tile
 
 
@@ -75,3 +75,20 @@ def cat(a: Operand, b: Operand, can_reorder: bool = False, dim: int = 0) -> Tile
     left, right = tile(a), tile(b)
     axis = semantic.axis_of(dim, len(left.shape))
     return Tile(current().op("cat", left.value, right.value, axis=axis))
+
+
+def swizzle2d(
+    i: Operand, j: Operand, size_i: Operand, size_j: Operand, size_g: Operand
+) -> tuple[Tile, Tile]:
+    """Renumber the cells of a row-major grid so that groups of `size_g` rows are walked by columns.
+
+    Cell `(i, j)` of a grid of `size_i` by `size_j` becomes the cell returned; the last group may
+    have fewer rows.
+    """
+    rows, columns, group = tile(size_i), tile(size_j), tile(size_g)
+    number = tile(i) * columns + j
+    cells = group * columns
+    first = number // cells * group
+    height = math.minimum(rows - first, group)
+    within = number % cells
+    return first + within % height, within // height

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import teeny_core
@@ -11,11 +11,12 @@ from teeny_core import DType
 from teeny_triton.builder import Scalar
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer, Type, Value
-from teeny_triton.language import semantic
+from teeny_triton.language import pointers, semantic
+from teeny_triton.language.methods import Methods
 from teeny_triton.language.semantic import Raw, Shape
 
 
-class Tile:
+class Tile(Methods):
     """A block of values, an address, or a scalar, known when the kernel runs.
 
     Operators promote as Triton does and broadcast with ranks aligned at the right. `//` and `%`
@@ -57,9 +58,12 @@ class Tile:
     ) -> Tile:
         """Convert the elements, or reinterpret their bits.
 
+        An address becomes an integer, and back, by its bits, and may come to point at another type.
         Float to integer truncates and saturates, with NaN to 0. All else rounds to nearest even;
         float to narrower float by `fp_downcast_rounding`: "rtne", or "rtz" towards zero.
         """
+        if isinstance(dtype, Pointer) or self.type.is_pointer:
+            return Tile(pointers.convert(self.value, as_element(dtype)))
         wanted, rounding = as_dtype(dtype), fp_downcast_rounding
         return Tile(semantic.cast(self.value, wanted, bitcast=bitcast, rounding=rounding))
 
@@ -86,18 +90,6 @@ class Tile:
     def broadcast_to(self, *shape: int | tuple[int, ...]) -> Tile:
         """Repeat to `shape`."""
         return Tile(semantic.broadcast_to(self.value, as_shape(*shape)))
-
-    def sum(self, axis: int | None = None, keep_dims: bool = False) -> Tile:
-        """Sum over an axis, or over all."""
-        return reduction("sum", self, axis, keep_dims)
-
-    def max(self, axis: int | None = None, keep_dims: bool = False) -> Tile:
-        """Take the largest over an axis, or over all; NaN propagates."""
-        return reduction("max", self, axis, keep_dims)
-
-    def min(self, axis: int | None = None, keep_dims: bool = False) -> Tile:
-        """Take the smallest over an axis, or over all; NaN propagates."""
-        return reduction("min", self, axis, keep_dims)
 
     def __getitem__(self, key: object) -> Tile:
         return Tile(semantic.index(self.value, key))
@@ -265,6 +257,11 @@ def as_dtype(dtype: DTypeLike) -> DType:
     return teeny_core.dtype(dtype)
 
 
+def as_element(element: DTypeLike) -> DType | Pointer:
+    """Coerce to an element type, that of an address included."""
+    return element if isinstance(element, Pointer) else as_dtype(element)
+
+
 def as_shape(*shape: int | tuple[int, ...]) -> Shape:
     """Accept `(2, 3)` and `2, 3` alike."""
     items: list[int] = []
@@ -283,6 +280,18 @@ def reduction(kind: str, x: Operand, axis: int | None, keep_dims: bool) -> Tile:
     """Reduce with the result types of Triton: small integers widen to 32 bits first."""
     source = tile(x)
     return Tile(semantic.reduce(kind, widen(kind, source.value), axis, keep_dims=keep_dims))
+
+
+def accumulated(
+    kind: str, x: Operand, dtype: DTypeLike | None, fold: Callable[[Tile], Tile]
+) -> Tile:
+    """Convert to `dtype`, if given, else widen; fold 16-bit floats in f32 and round the result."""
+    source = tile(x)
+    source = Tile(widen(kind, source.value)) if dtype is None else source.to(dtype)
+    element = semantic.element(source.value)
+    if element.is_float and element.bits < 32:
+        return fold(source.to(teeny_core.f32)).to(element)
+    return fold(source)
 
 
 def widen(kind: str, x: Value) -> Value:
