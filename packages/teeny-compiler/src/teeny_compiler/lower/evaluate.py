@@ -198,7 +198,8 @@ class Evaluator:
         first, second, step = (tl.load(state + k) for k in range(3))
         number = tl.cast(self.place(view.strides, view.offset), i64)
         low, high = number.to(u32), (number >> 32).to(u32)
-        words = tl.philox(first, second, low, high, instruction.attrs["site"], step)
+        site = instruction.attrs["site"]
+        words = tl.philox_impl(low, high, site, step, first, second)
         return words[0].broadcast_to(number.shape)
 
 
