@@ -8,7 +8,6 @@ lines in a debugger, show the source and the values.
 from __future__ import annotations
 
 import math
-import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,8 +31,4 @@ def printed(x: Array, hexadecimal: bool = False) -> list[str]:
 def visit(place: Location, kernel: str, variables: Mapping[str, Any], statement: str) -> None:
     """Run a Python statement as if it stood at a place of a kernel, with its variables."""
     code = compile("\n" * (place.line - 1) + statement, place.file, "exec")
-    exec(_named(code, kernel), dict(variables))
-
-
-def _named(code: types.CodeType, name: str) -> types.CodeType:
-    return code.replace(co_name=name)
+    exec(code.replace(co_name=kernel, co_qualname=kernel), {"__name__": kernel, **variables})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, overload
 
@@ -21,7 +22,7 @@ from teeny_triton.frontend import (
     specialise,
 )
 from teeny_triton.interpret import interpret
-from teeny_triton.ir import Function, Pointer, Type
+from teeny_triton.ir import Function, Pointer, Type, walk
 from teeny_triton.language.control import Facts
 from teeny_triton.sanitizer import sanitize
 
@@ -141,6 +142,12 @@ class Kernel(KernelFunction):
         device = get_device()
         key = device.name, function
         if key not in self._compiled:
+            if any(op.opcode == "breakpoint" for op in walk(function.body)):
+                warnings.warn(
+                    f"breakpoint() does nothing in native code of {self.__name__}; "
+                    "set TEENY_INTERPRET=1",
+                    stacklevel=2,
+                )
             try:
                 self._compiled[key] = device.compile_kernel(function)
             except DeviceError as error:

@@ -8,14 +8,16 @@ bounds of every access, divisibility and aliasing of parameters.
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from teeny_core import DType, bool_
 
 from teeny_triton import semantics
-from teeny_triton.debugging import printed
+from teeny_triton.debugging import printed, visit
 from teeny_triton.errors import KernelError, assertion_failed, in_program
 from teeny_triton.ir import Block, Function, Op, Parameter, Pointer, Type, Value
 from teeny_triton.memory import AddressSpace, Array, Region, flat, poisoned
@@ -35,7 +37,8 @@ def interpret(
         KernelError: a wrong argument, an access out of bounds or a failed device_assert, with
             the source line of the op where it is known.
     """
-    run_grid(function, grid, arguments, AddressSpace(), Program)
+    start = Program if sys.gettrace() is None else partial(_Stepped, function.name)
+    run_grid(function, grid, arguments, AddressSpace(), start)
 
 
 def run_grid(
@@ -154,6 +157,22 @@ class Program:
             return _CONTROL[op.opcode](self, op, operands, env)
         return self.compute(op, operands)
 
+    def visit(
+        self, op: Op, name: str, variables: Mapping[str, tuple[Value, Array]], statement: str
+    ) -> None:
+        """Run a Python statement in the place of `op`, with variables of the kernel."""
+        if op.location is not None:
+            shown = {key: self.shown(value, x) for key, (value, x) in variables.items()}
+            visit(op.location, name, {"program": self.index, **shown}, statement)
+
+    def shown(self, value: Value, x: Array) -> Any:
+        """Return a value as a person wants to see it: numbers, tiles, and for an address the array
+        that it is of, for addresses the numbers of the elements.
+        """
+        if not value.type.is_pointer:
+            return x if value.type.shape else x.item()
+        return self.space.shown(x)
+
     def compute(self, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
         """Return the results of an op without regions that is not elementwise, from its operands.
 
@@ -164,6 +183,23 @@ class Program:
             return _EXECUTORS[op.opcode](self, op, operands)
         except KernelError as error:
             raise _located(error, op, self.index) from error
+
+
+class _Stepped(Program):
+    """A program under a debugger, which sees a line of Python for each line of the kernel."""
+
+    def __init__(self, name: str, *place: Any) -> None:
+        super().__init__(*place)
+        self._name = name
+        self._line: tuple[str, int] | None = None
+
+    def execute(self, op: Op, env: Environment) -> tuple[Array, ...]:
+        """Pass the line of the op, then return its results."""
+        if op.location is not None and (op.location.file, op.location.line) != self._line:
+            self._line = op.location.file, op.location.line
+            names = {value.name: value for value in env if value.name}
+            self.visit(op, self._name, {name: (v, env[v]) for name, v in names.items()}, "pass")
+        return super().execute(op, env)
 
 
 Executor: TypeAlias = Callable[[Program, Op, tuple[Array, ...]], tuple[Array, ...]]
@@ -324,6 +360,13 @@ def _prefetch(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Ar
     return ()
 
 
+def _breakpoint(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    pairs = zip(op.operands, operands, strict=True)
+    variables = dict(zip(op.attrs["names"].split(), pairs, strict=True))
+    program.visit(op, op.attrs["function"], variables, "breakpoint()")
+    return ()
+
+
 def _scratch(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     if op not in program.scratch:
         element = op.result.type.element
@@ -456,4 +499,5 @@ _EXECUTORS: Mapping[str, Executor] = {
     "histogram": _histogram,
     "dot": _dot,
     "device_print": _print,
+    "breakpoint": _breakpoint,
 }

@@ -233,6 +233,7 @@ OPCODES: Mapping[str, str] = {
     "yield": "values of the region",
     "device_assert": "cond {message, place: the printed Location} -> nothing; no program that "
     "fails it goes on",
+    "breakpoint": "values... {names, function} -> nothing; an interpreter stops in a debugger",
     "device_print": "values... {prefix, hex} -> nothing; a line, see `debugging`",
 }
 

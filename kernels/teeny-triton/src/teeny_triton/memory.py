@@ -114,6 +114,19 @@ class AddressSpace:
                 found.append((None, lanes, addresses[lanes]))
         return found
 
+    def shown(self, addresses: Array) -> Array:
+        """Return the array that one address is the first element of, as a kernel's argument is,
+        else the element of its array that each address is of.
+        """
+        everywhere = np.ones(addresses.shape, np.bool_)
+        elements = np.zeros(addresses.shape, np.int64)
+        for region, lanes, offsets in self.split(addresses, everywhere):
+            size = region.elements.itemsize if region else 1
+            elements[lanes] = offsets // size - (region.origin if region else 0)
+            if region is not None and addresses.shape == () and not elements.any():
+                return region.elements if region.array is None else region.array
+        return elements
+
     @property
     def regions(self) -> tuple[Region, ...]:
         """All regions, the oldest first."""

@@ -11,7 +11,7 @@ from teeny_triton.repeats import repeated
 WRITES = frozenset({"store", "atomic_rmw", "atomic_cas"})
 """Opcodes that may change memory."""
 
-EFFECTS = WRITES | {"prefetch", "device_assert", "device_print"}
+EFFECTS = WRITES | {"prefetch", "device_assert", "device_print", "breakpoint"}
 """Opcodes that are kept even when nothing uses their results."""
 
 
@@ -20,6 +20,15 @@ def simplify(block: Block, known: Mapping[Value, Value] | None = None) -> Block:
     and index arithmetic that is repeated, then everything that nothing uses."""
     forwarded = _forward(block, dict(known or {}))
     return _sweep(_forward(forwarded, repeated(forwarded)), set())
+
+
+def without(block: Block, opcode: str) -> Block:
+    """Drop all ops of an opcode that has no results."""
+    kept = (op for op in block.ops if op.opcode != opcode)
+    ops = [
+        replace(op, regions=tuple(without(region, opcode) for region in op.regions)) for op in kept
+    ]
+    return Block(block.arguments, ops)
 
 
 def written(block: Block, pointers: Iterable[Value]) -> frozenset[Value]:

@@ -446,6 +446,12 @@ def _print(s: Signature) -> tuple[Type, ...]:
     return ()
 
 
+def _breakpoint(s: Signature) -> tuple[Type, ...]:
+    s.attr("function", str)
+    s.count(len(s.attr("names", str).split()))
+    return ()
+
+
 def _for(s: Signature) -> tuple[Type, ...]:
     s.require(len(s.operands) >= 3, "takes lower, upper and step first")
     lower, upper, step = s.operands[:3]
@@ -527,6 +533,7 @@ RULES: Mapping[str, Rule] = {
     "yield": _yield,
     "device_assert": _assert,
     "device_print": _print,
+    "breakpoint": _breakpoint,
 }
 
 _HINTS = frozenset({"cache", "eviction", "volatile"})
@@ -553,6 +560,7 @@ ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "flip": frozenset({"axis"}),
     "device_assert": frozenset({"message", "place"}),
     "device_print": frozenset({"prefix", "hex"}),
+    "breakpoint": frozenset({"names", "function"}),
 }
 """The attributes that each opcode may have; those not listed have none."""
 

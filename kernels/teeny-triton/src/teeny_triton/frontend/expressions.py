@@ -20,7 +20,7 @@ from teeny_triton.frontend.function import KernelFunction
 from teeny_triton.frontend.scope import Scope, Unavailable, fill, merge
 from teeny_triton.frontend.source import Source
 from teeny_triton.ir import Block
-from teeny_triton.language import control, semantic
+from teeny_triton.language import control, debug, semantic
 from teeny_triton.language import math as tl_math
 from teeny_triton.language.dtypes import constexpr
 from teeny_triton.language.tile import Operand, Tile, tile
@@ -269,6 +269,8 @@ def _choice(self: Expressions, node: ast.IfExp) -> Any:
 
 def _call(self: Expressions, node: ast.Call) -> Any:
     callee = replacement(self.evaluate(node.func))
+    if callee is breakpoint:
+        return debug.stop(self.source.tree.name, self.scope.names)
     args = list(_spread(self, node.args))
     kwargs: dict[str, Any] = {}
     for keyword in node.keywords:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from teeny_triton.builder import current
 from teeny_triton.errors import KernelError
 from teeny_triton.language import semantic
@@ -47,6 +50,23 @@ def device_print(prefix: str, *values: Operand, hex: bool = False) -> None:
     """
     operands = tuple(tile(value).value for value in values)
     current().emit("device_print", operands, {"prefix": prefix} | ({"hex": True} if hex else {}))
+
+
+def stop(function: str, names: Mapping[str, Any]) -> None:
+    """Stop in a debugger when the kernel is interpreted: `breakpoint()` in the source of `function`
+    does, and shows the variables `names`. Items of a tuple `t` are `t_0`, `t_1`...
+    """
+    values: dict[str, Any] = {}
+    for name, value in names.items():
+        items = {f"{name}_{i}": x for i, x in enumerate(value)} if isinstance(value, tuple) else {}
+        values.update(items or {name: value})
+    shown = {
+        name: tile(value).value
+        for name, value in values.items()
+        if isinstance(value, Tile | bool | int | float)
+    }
+    attrs = {"function": function, "names": " ".join(shown)}
+    current().emit("breakpoint", tuple(shown.values()), attrs)
 
 
 def assume(condition: object) -> None:
