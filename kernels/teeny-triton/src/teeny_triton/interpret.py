@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from teeny_core import DType, bool_
+from teeny_core import DType, bool_, i64
 
 from teeny_triton import semantics
 from teeny_triton.debugging import printed, visit
@@ -266,7 +266,8 @@ def _cast(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array,
 
 
 def _bitcast(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    return (semantics.bitcast(operands[0], _element(op.result.type)),)
+    dtype = i64 if op.result.type.is_pointer else _element(op.result.type)
+    return (semantics.bitcast(operands[0], dtype),)
 
 
 def _reduce(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:

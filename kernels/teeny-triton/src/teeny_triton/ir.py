@@ -204,7 +204,7 @@ OPCODES: Mapping[str, str] = {
     "fma": "a, b, c -> a*b+c rounded once",
     "where": "cond, a, b -> elementwise choice",
     "cast": "x -> value conversion to the result's dtype (float to int saturates, NaN to 0)",
-    "bitcast": "x -> the same bits as the result's dtype",
+    "bitcast": "x -> the same bits as the result's element; an address is an integer of 64 bits",
     "addptr": "pointer, integer offset in elements -> pointer",
     "load": "pointer [, mask [, other]] -> elements; masked-off lanes read nothing, "
     "and give other or else 0",

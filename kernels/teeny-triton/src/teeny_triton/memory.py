@@ -7,6 +7,7 @@ found and can be told by name and index.
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -20,6 +21,10 @@ Array: TypeAlias = npt.NDArray[Any]
 
 _SHIFT = 44
 _MIDDLE = 1 << (_SHIFT - 1)
+_FIRST = 16
+"""Regions lie above 2**48, where a process has no memory of its own."""
+
+_LOWEST = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +37,15 @@ class Region:
     name: str
     elements: Array
     origin: int = 0
+
+    def viewed(self, dtype: np.dtype[Any]) -> Region:
+        """Return the same memory as elements of another type, as a cast pointer sees it."""
+        if dtype == self.elements.dtype:
+            return self
+        octets = self.elements.view(np.uint8)
+        whole = octets[: octets.size - octets.size % dtype.itemsize].view(dtype)
+        return Region(self.name, whole, self.origin * self.elements.itemsize // dtype.itemsize)
+
     array: Array | None = None
 
 
@@ -79,31 +93,32 @@ class AddressSpace:
     def read(self, addresses: Array, mask: Array, other: Array) -> Array:
         """Return the elements at `addresses` where `mask` holds, `other` elsewhere."""
         result = np.array(other)
-        for region, lanes, index in self._resolve(addresses, mask, "reads"):
-            result[lanes] = region.elements[index].astype(result.dtype, copy=False)
+        for region, lanes, index in self._resolve(addresses, mask, "reads", result.dtype):
+            result[lanes] = region.elements[index]
         return result
 
     def write(self, addresses: Array, values: Array, mask: Array) -> None:
         """Store `values` where `mask` holds; of equal addresses the last lane wins."""
-        for region, lanes, index in self._resolve(addresses, mask, "writes"):
+        for region, lanes, index in self._resolve(addresses, mask, "writes", values.dtype):
             region.elements[index] = values[lanes]
 
     def _resolve(
-        self, addresses: Array, mask: Array, verb: str
+        self, addresses: Array, mask: Array, verb: str, dtype: np.dtype[Any]
     ) -> list[tuple[Region, Array, Array]]:
         """Split active lanes by region: the lanes, and the element index of each."""
         found = []
         for region, lanes, offsets in self.split(addresses, mask):
             if region is None:
-                raise KernelError(f"{verb} {stray(int(offsets[0]))}")
-            found.append((region, lanes, _checked(region, offsets, verb)))
+                region, offsets = _foreign(offsets, verb, dtype)
+            seen = region.viewed(dtype)
+            found.append((seen, lanes, _checked(seen, offsets, verb)))
         return found
 
     def split(self, addresses: Array, mask: Array) -> list[tuple[Region | None, Array, Array]]:
         """Split active lanes by region: the region, its lanes, and their offsets in bytes from
         its first element. Addresses of no region come with None, and as they are.
         """
-        numbers = np.where(mask, addresses >> _SHIFT, 0)
+        numbers = np.where(mask, addresses >> _SHIFT, 0) - _FIRST
         found: list[tuple[Region | None, Array, Array]] = []
         for number in np.unique(numbers[mask]):
             lanes = mask & (numbers == number)
@@ -134,12 +149,26 @@ class AddressSpace:
 
     @staticmethod
     def _base(index: int) -> int:
-        return ((index + 1) << _SHIFT) + _MIDDLE
+        return ((index + 1 + _FIRST) << _SHIFT) + _MIDDLE
 
 
 def stray(address: int) -> str:
     """Say in words what an address of no region is."""
     return "through a null pointer" if abs(address) < _MIDDLE else "an address of no tensor"
+
+
+def _foreign(addresses: Array, verb: str, dtype: np.dtype[Any]) -> tuple[Region, Array]:
+    """Return the memory of the process at addresses that a kernel found in memory, unchecked, and
+    the offsets in it.
+
+    Raises:
+        KernelError: addresses that are no user's memory.
+    """
+    low, high = int(addresses.min()), int(addresses.max())
+    if not _LOWEST <= low <= high < _FIRST << _SHIFT:
+        raise KernelError(f"{verb} {stray(low)}")
+    memory = (ctypes.c_char * (high - low + dtype.itemsize)).from_address(low)
+    return Region("memory", np.frombuffer(memoryview(memory), np.uint8)), addresses - low
 
 
 def _checked(region: Region, offsets: Array, verb: str) -> Array:

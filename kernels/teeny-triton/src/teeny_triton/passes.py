@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from teeny_core import DType
+
 from teeny_triton.ir import Block, Op, Value, walk
 from teeny_triton.repeats import repeated
 
@@ -72,8 +74,14 @@ def _flows(op: Op) -> Iterable[tuple[Value, Value]]:
             yield from zip(region.ops[-1].operands, op.results, strict=True)
     else:
         for result in op.results:
-            if result.type.is_pointer:
+            if result.type.is_pointer or (op.opcode not in ("load", "dot") and _is_wide(result)):
                 yield from ((operand, result) for operand in op.operands)
+
+
+def _is_wide(value: Value) -> bool:
+    """Whether a value may be an address that was turned into a number."""
+    element = value.type.element
+    return isinstance(element, DType) and element.is_int and element.bits == 64
 
 
 # --- carried values that never change ---

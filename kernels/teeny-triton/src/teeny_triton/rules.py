@@ -29,6 +29,9 @@ from teeny_triton.ir import (
 NARROW_FLOATS = frozenset({f8e4m3, f8e5m2})
 """Storage formats: moved, converted and multiplied by `dot`, but without arithmetic."""
 
+ADDRESS_BITS = 64
+"""Bits of an address as a number, on any machine."""
+
 PREFETCH_LEVELS = (1, 2, 3)
 
 
@@ -254,13 +257,15 @@ def _cast(s: Signature) -> tuple[Type, ...]:
 def _bitcast(s: Signature) -> tuple[Type, ...]:
     s.count(1)
     wanted, x = s.result(), s.operands[0]
-    both = isinstance(wanted.element, DType) and isinstance(x.element, DType)
-    s.require(both and _bits(wanted) == _bits(x), f"cannot become {wanted}: the sizes differ")
+    s.require(_bits(wanted) == _bits(x), f"cannot become {wanted}: the sizes differ")
+    if wanted.is_pointer or x.is_pointer:
+        numbers = not any(is_kind(kind.element, "float") for kind in (wanted, x))
+        s.require(numbers, f"cannot become {wanted}: an address is no float")
     return (wanted.with_shape(x.shape),)
 
 
 def _bits(kind: Type) -> int:
-    return kind.element.bits if isinstance(kind.element, DType) else 0
+    return kind.element.bits if isinstance(kind.element, DType) else ADDRESS_BITS
 
 
 def _pointee(s: Signature) -> Type:

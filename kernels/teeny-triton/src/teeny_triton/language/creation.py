@@ -56,6 +56,8 @@ def cast(
     bitcast: bool = False,
 ) -> Tile:
     """Convert the elements, or reinterpret their bits; see `Tile.to`."""
+    if isinstance(x, Tile) or isinstance(dtype, Pointer):
+        return tile(x).to(dtype, fp_downcast_rounding, bitcast)
     wanted, rounding = as_dtype(dtype), fp_downcast_rounding
     return Tile(semantic.cast(raw(x), wanted, bitcast=bitcast, rounding=rounding))
 

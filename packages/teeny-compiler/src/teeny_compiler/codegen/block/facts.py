@@ -202,7 +202,7 @@ class Facts:
             return next((p for p in self.function.parameters if p.value is pointer), None)
         if op.opcode == "scratch":
             return op
-        if op.opcode in MOVES or op.opcode in ("addptr", "reshape"):
+        if op.opcode in MOVES or op.opcode in ("addptr", "reshape") or _is_pun(op):
             return self.root(op.operands[0])
         return None
 
@@ -239,6 +239,11 @@ class Facts:
             return False
         alike = zip(first.operands, second.operands, strict=True)
         return a.type == b.type and all(self.same(x, y) for x, y in alike)
+
+
+def _is_pun(op: Op) -> bool:
+    """Whether an op makes a pointer point at another type."""
+    return op.opcode == "bitcast" and op.operands[0].type.is_pointer and op.result.type.is_pointer
 
 
 def unit_axes(op: Op) -> list[int | None] | None:

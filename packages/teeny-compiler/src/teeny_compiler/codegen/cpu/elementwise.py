@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from teeny_core import DType, f32, f64
 from teeny_triton import semantics
-from teeny_triton.ir import COMPARISONS, UNARY, UNARY_FLOAT, Op, Type
+from teeny_triton.ir import COMPARISONS, UNARY, UNARY_FLOAT, Op, Pointer, Type
 
 from teeny_compiler.codegen import math
 from teeny_compiler.codegen.arith import floating, integer, narrow
@@ -17,6 +17,7 @@ from teeny_compiler.codegen.cpu.context import Context
 from teeny_compiler.codegen.cpu.emitter import EmitOp, Emitter
 from teeny_compiler.codegen.cpu.layout import Indices
 from teeny_compiler.codegen.cpu.linear import Linear
+from teeny_compiler.codegen.cpu.place import root_of
 from teeny_compiler.codegen.cpu.predicate import Both, Predicate
 from teeny_compiler.codegen.cpu.types import Element, element_constant, is_narrow, register_scalar
 from teeny_compiler.codegen.cpu.values import Computed, Index, Lazy, Tile, Uniform, index_of
@@ -348,15 +349,20 @@ def bitcast(e: Emitter, op: Op) -> None:
     """Emit `bitcast`."""
     source, target = op.operands[0].type.element, op.result.type.element
     scalar = register_scalar(target)
+    addresses = isinstance(source, Pointer), isinstance(target, Pointer)
+    opcode = {(True, False): "ptrtoint", (False, True): "inttoptr"}.get(addresses, "bitcast")
 
     def compute(x: Operand) -> Operand:
         if register_scalar(source) == "i1":
             return e.c.b.convert("zext", x, scalar)
         if scalar == "i1":
             return e.c.b.compare("icmp ne", x, constant(x.type, 0))
-        return e.c.b.convert("bitcast", x, scalar)
+        return e.c.b.convert(opcode, x, scalar)
 
     apply(e, op, compute)
+    if all(addresses) and not op.result.type.shape:
+        pointer = e.tile(op.result).item(e.c, 0)
+        e.c.roots.setdefault(pointer, root_of(e.c, e.tile(op.operands[0])))
 
 
 # -- constants and splats
