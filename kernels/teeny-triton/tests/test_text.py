@@ -49,7 +49,8 @@ func @e(%x: ptr<f32> {alignment = 8, noalias = false, written = true}, %n: i64 {
     store %x, %total
     yield
   } {
-    device_print %total, %7 {prefix = "total"}
+    device_print %total, %7 {hex = true, prefix = "total"}
+    breakpoint %total {function = "f", names = "total"}
     yield
   }
 }
@@ -291,7 +292,14 @@ WRONG = {
     ],
     "yield": [("yield", "ends no region here")],
     "device_assert": [('device_assert %i {message = ""}', "takes a bool")],
-    "device_print": [("device_print %i", "`prefix` is missing")],
+    "device_print": [
+        ("device_print %i", "`prefix` is missing"),
+        ('device_print %i {prefix = "", hex = 1}', "`hex`"),
+    ],
+    "breakpoint": [
+        ('breakpoint %i {names = "i"}', "`function` is missing"),
+        ('breakpoint %i {function = "f", names = "i j"}', "takes 2 operands"),
+    ],
 }
 for _name in ir.UNARY_FLOAT:
     WRONG[_name] = [(f"%r = {_name} %i : i32", "takes float elements")]
