@@ -13,7 +13,7 @@ import teeny_core as tn
 import teeny_triton.language as tl
 from teeny_core import DeviceError
 from teeny_triton import (
-    CompiledKernel,
+    DeviceKernel,
     Config,
     KernelError,
     Ptr,
@@ -270,7 +270,7 @@ class FakeDevice:
     def __init__(self) -> None:
         self.compiled: list[ir.Function] = []
 
-    def compile_kernel(self, function: ir.Function) -> CompiledKernel:
+    def compile_kernel(self, function: ir.Function) -> DeviceKernel:
         self.compiled.append(function)
 
         def run(grid: tuple[int, int, int], arguments: Sequence[int | float]) -> None:

@@ -1,15 +1,33 @@
 """The typed, Triton-like kernel language of teeny: tile IR, front end and interpreter."""
 
+from teeny_triton import compiler as compiler
 from teeny_triton import ir as ir
 from teeny_triton import language as language
+from teeny_triton import runtime as runtime
+from teeny_triton import testing as testing
+from teeny_triton import tools as tools
+from teeny_triton.arguments import MockTensor as MockTensor
+from teeny_triton.arguments import TensorWrapper as TensorWrapper
+from teeny_triton.arguments import reinterpret as reinterpret
 from teeny_triton.builder import Builder as Builder
-from teeny_triton.decorator import CompiledKernel as CompiledKernel
+from teeny_triton.compatibility import compatible as compatible
+from teeny_triton.compiler import CompiledKernel as CompiledKernel
+from teeny_triton.compiler.kernel import DeviceKernel as DeviceKernel
 from teeny_triton.decorator import Kernel as Kernel
+from teeny_triton.decorator import KernelInterface as KernelInterface
 from teeny_triton.decorator import jit as jit
 from teeny_triton.decorator import kernel as kernel
+from teeny_triton.errors import AutotunerError as AutotunerError
 from teeny_triton.errors import CompilationError as CompilationError
+from teeny_triton.errors import InterpreterError as InterpreterError
 from teeny_triton.errors import KernelError as KernelError
+from teeny_triton.errors import OutOfResources as OutOfResources
+from teeny_triton.errors import TritonError as TritonError
 from teeny_triton.frontend import specialise as specialise
+from teeny_triton.functions import constexpr_function as constexpr_function
+from teeny_triton.functions import knobs as knobs
+from teeny_triton.functions import must_use_result as must_use_result
+from teeny_triton.functions import set_allocator as set_allocator
 from teeny_triton.interpret import interpret as interpret
 from teeny_triton.language import Ptr as Ptr
 from teeny_triton.language import Tile as Tile
@@ -39,7 +57,9 @@ from teeny_triton.language import u64 as u64
 from teeny_triton.language import while_ as while_
 from teeny_triton.language import yield_ as yield_
 from teeny_triton.language.control import Facts as Facts
+from teeny_triton.language.dtypes import contiguous as contiguous
 from teeny_triton.parser import parse as parse
+from teeny_triton.runtime import JITFunction as JITFunction
 from teeny_triton.sanitizer import Finding as Finding
 from teeny_triton.sanitizer import SanitizerError as SanitizerError
 from teeny_triton.sanitizer import sanitize as sanitize
@@ -48,3 +68,6 @@ from teeny_triton.tune import Config as Config
 from teeny_triton.tune import autotune as autotune
 from teeny_triton.tune import heuristics as heuristics
 from teeny_triton.verifier import verify as verify
+
+__version__ = "3.4.0"
+"""The version of Triton whose language this is; teeny's own is in the package's metadata."""

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import re
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, overload
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, overload
 
-import numpy as np
-from teeny_core import DeviceError, DType, config
+from teeny_core import Device, DeviceError, DType, config
 from teeny_core import device as get_device
 
-from teeny_triton.arguments import Bound, bind
+from teeny_triton.arguments import MockTensor
+from teeny_triton.binding import Bound, Specialisation, Specialised, bind, by_name, unwrapped
 from teeny_triton.builder import is_building
+from teeny_triton.compiler.kernel import CompiledKernel, DeviceKernel, Metadata
 from teeny_triton.errors import KernelError
 from teeny_triton.frontend import (
     Constexpr,
@@ -21,44 +28,186 @@ from teeny_triton.frontend import (
     recording,
     specialise,
 )
+from teeny_triton.grid import Grid, grid_extents
 from teeny_triton.interpret import interpret
 from teeny_triton.ir import Function, Pointer, Type, walk
 from teeny_triton.language.control import Facts
+from teeny_triton.language.patterns import PointerPattern
+from teeny_triton.reading import Key, Reader
 from teeny_triton.sanitizer import sanitize
 
-Grid: TypeAlias = int | Sequence[int] | Callable[[Mapping[str, Any]], int | Sequence[int]]
-
-IGNORED_OPTIONS = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion"})
+IGNORED_OPTIONS = frozenset(
+    {
+        "num_warps",
+        "num_stages",
+        "num_ctas",
+        "maxnreg",
+        "enable_fp_fusion",
+        "cluster_dims",
+        "ptx_version",
+        "ir_override",
+        "launch_cooperative_grid",
+        "launch_pdl",
+        "default_dot_input_precision",
+        "sanitize_overflow",
+        "stream",
+        "extern_libs",
+        "waves_per_eu",
+        "matrix_instr_nonkdim",
+        "kpack",
+        "debug",
+    }
+)
 """Options of GPU launches, accepted so that kernels written for them run unchanged."""
 
+_MISSING = object()
 
-class CompiledKernel(Protocol):
-    """What `Device.compile_kernel(function)` returns.
 
-    A call runs the whole grid (three extents; the first axis runs fastest) and returns when it is
-    done. `arguments` follow the function's parameters: an address for a pointer, else a number.
+class Launchable(Protocol):
+    """What is launched by `k[grid](...)`: a kernel, or one that is tuned."""
+
+    def run(self, *args: Any, grid: Grid, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch, or only compile."""
+
+
+class KernelInterface:
+    """`k[grid](...)` and `k.warmup(..., grid=grid)`, by way of `k.run`."""
+
+    def __getitem__(self: Launchable, grid: Grid) -> Callable[..., Any]:
+        """Return what launches the kernel over `grid`: extents, or a function of the arguments."""
+        run = self.run
+
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            return run(*args, grid=grid, **kwargs)
+
+        return launch
+
+    def warmup(self: Launchable, *args: Any, grid: Grid = (1,), **kwargs: Any) -> Any:
+        """Compile the kernel for some arguments, and do not run it.
+
+        Args:
+            args: arguments as for a launch; a dtype of PyTorch or NumPy, or a `MockTensor`,
+                stands for a tensor.
+            grid: extents, or a function of the arguments.
+            kwargs: more arguments, and options.
+        """
+        wrapped = {name: MockTensor.wrap_dtype(value) for name, value in kwargs.items()}
+        return self.run(*map(MockTensor.wrap_dtype, args), grid=grid, warmup=True, **wrapped)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a kernel is specialised and named. GPU options are accepted and have no meaning here.
+
+    Attributes:
+        version: a version of the kernel; part of its `cache_key`.
+        repr: from a specialisation (its `kinds`, `constants` and `facts`) to the function's name.
+        launch_metadata: accepted; profilers of GPUs call it.
+        do_not_specialize: parameters, by name or position, whose values are not compiled in.
+        do_not_specialize_on_alignment: those of which only an integer 1 is.
+        debug: accepted; assertions are always compiled.
+        noinline: accepted; a kernel called in another is always inlined.
+        sanitize: whether launches run in `teeny_triton.sanitize`, as all do with
+            `TEENY_SANITIZE=1`.
+        check: what `teeny check` compiles for: by parameter, a type or several, or the values of
+            a constant.
     """
 
-    def __call__(self, grid: tuple[int, int, int], arguments: Sequence[int | float]) -> None:
-        """Launch."""
+    version: object = None
+    repr: Callable[[Specialisation], str] | None = None
+    launch_metadata: Callable[..., Any] | None = None
+    do_not_specialize: Iterable[int | str] = ()
+    do_not_specialize_on_alignment: Iterable[int | str] = ()
+    debug: bool | None = None
+    noinline: bool | None = None
+    sanitize: bool = False
+    check: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Kernel(KernelFunction):
+@dataclass(frozen=True)
+class Param:
+    """A parameter of a kernel, as Triton describes it."""
+
+    num: int
+    name: str
+    is_constexpr: bool
+    do_not_specialize: bool
+    do_not_specialize_on_alignment: bool
+    default: Any
+
+    @property
+    def has_default(self) -> bool:
+        """Whether it may be left out."""
+        return self.default is not _MISSING
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """A kernel ready to run for all arguments of one key, while `reads` hold."""
+
+    compiled: CompiledKernel
+    native: DeviceKernel
+    reads: Sequence[Read]
+
+    def is_current(self) -> bool:
+        return all(read.is_current() for read in self.reads)
+
+
+class Kernel(KernelInterface, KernelFunction):
     """A kernel. `k[grid](...)` launches it; inside another kernel a call inlines it."""
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        do_not_specialize: Iterable[int | str] = (),
-        sanitize: bool = False,
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], options: Options | None = None) -> None:
         super().__init__(function)
-        self.sanitize = sanitize
-        names = list(self.signature.parameters)
-        listed = (names[item] if isinstance(item, int) else item for item in do_not_specialize)
-        self.do_not_specialize = frozenset(listed)
+        self.options = options or Options()
+        self.pre_run_hooks: list[Callable[..., Any]] = []
+        self.cache: dict[str, dict[object, CompiledKernel]] = {}
+        self._launches: dict[tuple[Device, Key], _Launch] = {}
         self._functions: dict[object, tuple[Function, Sequence[Read]]] = {}
-        self._compiled: dict[tuple[str, Function], CompiledKernel] = {}
+        self._native: dict[tuple[str, Function], DeviceKernel] = {}
+
+    @cached_property
+    def arg_names(self) -> list[str]:
+        """The names of the parameters."""
+        return list(self.signature.parameters)
+
+    @cached_property
+    def params(self) -> list[Param]:
+        """The parameters."""
+        specialised, found = self._specialised, []
+        for place, parameter in enumerate(self.signature.parameters.values()):
+            name, given = parameter.name, parameter.default
+            found.append(
+                Param(
+                    num=place,
+                    name=name,
+                    is_constexpr=isinstance(self.specs[name], Constexpr),
+                    do_not_specialize=name in specialised.never,
+                    do_not_specialize_on_alignment=name in specialised.not_by_alignment,
+                    default=_MISSING if given is parameter.empty else given,
+                )
+            )
+        return found
+
+    @cached_property
+    def defaults(self) -> Mapping[str, Any]:
+        """The values of parameters that may be left out."""
+        return {param.name: param.default for param in self.params if param.has_default}
+
+    @property
+    def src(self) -> str:
+        """The text of the function, without its decorators and indentation."""
+        text = textwrap.dedent("".join(self.source.lines))
+        return text[re.search(r"^def\s", text, re.MULTILINE).start() :]  # type: ignore[union-attr]
+
+    @cached_property
+    def cache_key(self) -> str:
+        """A digest of the function's text, its place and its version."""
+        text = f"{self.__module__}.{self.__qualname__}\n{self.options.version}\n{self.src}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Call `hook` with the arguments of each launch, before it."""
+        self.pre_run_hooks.append(hook)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Inline the kernel into the one that is being built.
@@ -73,36 +222,35 @@ class Kernel(KernelFunction):
             )
         return inline(self, args, kwargs)
 
-    def __getitem__(self, grid: Grid) -> Callable[..., None]:
-        """Return what launches the kernel over `grid`: extents, or a function of the arguments."""
-
-        def launch(*args: Any, **kwargs: Any) -> None:
-            self.run(*args, grid=grid, **kwargs)
-
-        return launch
-
-    def run(self, *args: Any, grid: Grid, **kwargs: Any) -> None:
-        """Launch the kernel.
+    def run(self, *args: Any, grid: Grid, warmup: bool = False, **kwargs: Any) -> CompiledKernel:
+        """Launch the kernel, or with `warmup` only compile it, and return what was compiled.
 
         Raises:
             KernelError: arguments that do not fit, or a kernel that does not compile.
             DeviceError: the default device runs no kernels.
         """
-        kwargs = {name: value for name, value in kwargs.items() if not self._is_option(name)}
-        bound = bind(self, args, kwargs, self.do_not_specialize)
-        constants = dict(bound.specialisation.constants)
-        extents = grid_extents(grid, {**bound.values, **constants})
-        function = self._specialised(bound)
-        values = [bound.values[parameter.name] for parameter in function.parameters]
-        self._check_writable(function, values)
-        if 0 in extents:
-            return
-        if self.sanitize or config.sanitizing():
-            sanitize(function, extents, values)
-        elif config.interpreting():
-            interpret(function, extents, values)
-        else:
-            self._device_kernel(function)(extents, [_machine_argument(v) for v in values])
+        for hook in self.pre_run_hooks:
+            hook(*args, **kwargs)
+        values = self._values(args, kwargs)
+        extents = grid_extents(grid, lambda: self._arguments(values))
+        sanitizing = self.options.sanitize or config.sanitizing()
+        if sanitizing or config.interpreting():
+            return self._interpret(values, None if warmup else extents, sanitizing)
+        device = get_device()
+        key, numbers = self._reader.read(values)
+        try:
+            launch = self._launches.get((device, key))
+        except TypeError:  # a constant without a hash, which `bind` refuses by name
+            launch = None
+        if launch is None or not launch.is_current():
+            launch = self._prepare(device, self._bound(values))
+            if warmup and any(isinstance(value, MockTensor) for value in values):
+                return launch.compiled
+            self._refuse_mocks(values)
+            self._launches[device, key] = launch
+        if not warmup and 0 not in extents:
+            launch.native(extents, numbers)
+        return launch.compiled
 
     def function(
         self,
@@ -123,25 +271,108 @@ class Kernel(KernelFunction):
             (constexprs if constant else signature)[parameter] = value
         return specialise(self, signature, constexprs, facts, name=name)
 
-    def _is_option(self, name: str) -> bool:
-        return name in IGNORED_OPTIONS and name not in self.signature.parameters
+    # --- arguments ---
 
-    def _specialised(self, bound: Bound) -> Function:
+    @cached_property
+    def _specialised(self) -> Specialised:
+        names = self.arg_names
+
+        def listed(items: Iterable[int | str]) -> frozenset[str]:
+            return frozenset(names[item] if isinstance(item, int) else item for item in items)
+
+        return Specialised(
+            listed(self.options.do_not_specialize),
+            listed(self.options.do_not_specialize_on_alignment),
+        )
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader(self, self._specialised)
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {name: place for place, name in enumerate(self.arg_names)}
+
+    @cached_property
+    def _defaults(self) -> list[Any]:
+        return [parameter.default for parameter in self.params]
+
+    @cached_property
+    def _takes_any_number(self) -> bool:
+        kinds = {parameter.kind for parameter in self.signature.parameters.values()}
+        return bool(kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
+
+    def _values(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return a value for each parameter."""
+        values = [*args, *self._defaults[len(args) :]]
+        places, given = self._places, len(args)
+        fits = not self._takes_any_number and given <= len(places)
+        for name, value in kwargs.items():
+            place = places.get(name)
+            if place is not None and place >= given and fits:
+                values[place] = value
+            elif place is not None or name not in IGNORED_OPTIONS:
+                fits = False
+        for value in values:
+            if value is _MISSING:
+                fits = False
+        if fits:
+            return values
+        known = {n: v for n, v in kwargs.items() if n in places or n not in IGNORED_OPTIONS}
+        return list(by_name(self, args, known).values())
+
+    def _arguments(self, values: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip(self.arg_names, map(unwrapped, values), strict=True))
+
+    def _bound(self, values: Sequence[Any]) -> Bound:
+        return bind(self, dict(zip(self.arg_names, values, strict=True)), self._specialised)
+
+    @staticmethod
+    def _refuse_mocks(values: Sequence[Any]) -> None:
+        for value in values:
+            if type(value) is MockTensor:
+                raise KernelError(
+                    "a MockTensor has no memory to run on", hint="pass it to kernel.warmup(...)"
+                )
+
+    # --- compilation ---
+
+    def _prepare(self, device: Device, bound: Bound) -> _Launch:
+        function, reads = self._specialised_function(bound.specialisation)
+        _require_writable(function, bound.values)
+        native = self._device_kernel(device, function)
+        compiled = self._compiled(function, bound.specialisation, native)
+        self.cache.setdefault(device.name, {})[bound.specialisation.key] = compiled
+        return _Launch(compiled, native, reads)
+
+    def _interpret(
+        self, values: Sequence[Any], extents: tuple[int, int, int] | None, sanitizing: bool
+    ) -> CompiledKernel:
+        bound = self._bound(values)
+        function, _ = self._specialised_function(bound.specialisation)
+        _require_writable(function, bound.values)
+        if extents is not None:
+            self._refuse_mocks(values)
+            if 0 not in extents:
+                runner = sanitize if sanitizing else interpret
+                runner(function, extents, [bound.values[p.name] for p in function.parameters])
+        return self._compiled(function, bound.specialisation, None)
+
+    def _specialised_function(self, parts: Specialisation) -> tuple[Function, Sequence[Read]]:
         """The function for these arguments, read again when a global that it saw has changed."""
-        key, parts = bound.specialisation.key, bound.specialisation
+        key = parts.key
         function, reads = self._functions.get(key, (None, ()))
         if function is None or not all(read.is_current() for read in reads):
+            name = re.sub(r"\W", "_", self.options.repr(parts)) if self.options.repr else None
+            kinds, constants, facts = map(dict, (parts.kinds, parts.constants, parts.facts))
             with recording() as reads:
-                function = specialise(
-                    self, dict(parts.kinds), dict(parts.constants), dict(parts.facts)
-                )
+                function = specialise(self, kinds, constants, facts, name=name)
             self._functions[key] = function, reads
-        return function
+        return function, reads
 
-    def _device_kernel(self, function: Function) -> CompiledKernel:
-        device = get_device()
+    def _device_kernel(self, device: Device, function: Function) -> DeviceKernel:
         key = device.name, function
-        if key not in self._compiled:
+        if key not in self._native:
             if any(op.opcode == "breakpoint" for op in walk(function.body)):
                 warnings.warn(
                     f"breakpoint() does nothing in native code of {self.__name__}; "
@@ -149,75 +380,62 @@ class Kernel(KernelFunction):
                     stacklevel=2,
                 )
             try:
-                self._compiled[key] = device.compile_kernel(function)
+                self._native[key] = device.compile_kernel(function)
             except DeviceError as error:
                 raise DeviceError(
                     error.message, hint="choose one by TEENY_DEVICE, or set TEENY_INTERPRET=1"
                 ) from error
-        return self._compiled[key]
+        return self._native[key]
 
-    @staticmethod
-    def _check_writable(function: Function, values: Sequence[Any]) -> None:
-        for parameter, value in zip(function.parameters, values, strict=True):
-            if parameter.written and not value.flags.writeable:
-                raise KernelError(
-                    f"argument `{parameter.name}` is written, but its memory is read-only"
-                )
+    def _compiled(
+        self, function: Function, parts: Specialisation, native: DeviceKernel | None
+    ) -> CompiledKernel:
+        scratch: int = getattr(native, "scratch_bytes", 0)
+        metadata = Metadata(function.name, function.key, max(1, scratch))
+        return CompiledKernel(self, function, dict(parts.constants), metadata)
 
 
 @overload
 def kernel(function: Callable[..., Any]) -> Kernel: ...
 @overload
 def kernel(
-    *, do_not_specialize: Iterable[int | str] = ..., sanitize: bool = ...
+    *,
+    version: object = ...,
+    repr: Callable[[Specialisation], str] | None = ...,
+    launch_metadata: Callable[..., Any] | None = ...,
+    do_not_specialize: Iterable[int | str] = ...,
+    do_not_specialize_on_alignment: Iterable[int | str] = ...,
+    debug: bool | None = ...,
+    noinline: bool | None = ...,
+    sanitize: bool = ...,
+    check: Mapping[str, Any] = ...,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
-    function: Callable[..., Any] | None = None,
-    *,
-    do_not_specialize: Iterable[int | str] = (),
-    sanitize: bool = False,
+    function: Callable[..., Any] | None = None, **options: Any
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
-    """Make a kernel of a Python function; `jit` is the same.
+    """Make a kernel of a Python function; `jit` is the same. See `Options` for the options.
 
     Integers of the parameters in `do_not_specialize` (names or positions) are passed as they are;
     of others it is compiled in whether they are 1 or divide by 16.
-    With `sanitize`, and for all kernels with `TEENY_SANITIZE=1`, a launch runs in `sanitize`.
     """
     if function is None:
-        return lambda function: Kernel(function, do_not_specialize, sanitize)
-    return Kernel(function, do_not_specialize, sanitize)
+        chosen = Options(**options)
+        return lambda function: Kernel(function, chosen)
+    return Kernel(function, Options(**options))
 
 
 jit = kernel
 
 
-def grid_extents(grid: Grid, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return the three extents of a grid.
-
-    Raises:
-        KernelError: not one to three integers of at least 0.
-    """
-    found = grid(arguments) if callable(grid) else grid
-    extents = tuple(found) if isinstance(found, Sequence) else (found,)
-    valid = all(isinstance(extent, int | np.integer) and extent >= 0 for extent in extents)
-    if not 1 <= len(extents) <= 3 or not valid:
-        raise KernelError(
-            f"a grid has one to three integer extents, not {found!r}",
-            hint="write kernel[(n,)](...)",
-        )
-    x, y, z = (*(int(extent) for extent in extents), 1, 1)[:3]
-    return x, y, z
-
-
-def _machine_argument(value: Any) -> int | float:
-    if isinstance(value, np.ndarray):
-        address: int = value.__array_interface__["data"][0]
-        return address
-    number: int | float = value.item() if isinstance(value, np.generic) else value
-    return number
+def _require_writable(function: Function, values: Mapping[str, Any]) -> None:
+    for parameter in function.parameters:
+        if parameter.written and not values[parameter.name].flags.writeable:
+            raise KernelError(
+                f"argument `{parameter.name}` is written, but its memory is read-only"
+            )
 
 
 def _is_kind(value: object) -> bool:
     if isinstance(value, tuple | list):
         return bool(value) and all(map(_is_kind, value))
-    return isinstance(value, DType | Pointer | Type)
+    return isinstance(value, DType | Pointer | PointerPattern | Type)

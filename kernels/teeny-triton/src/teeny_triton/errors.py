@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from teeny_core import errors
@@ -71,3 +71,58 @@ class CompilationError(KernelError):
         super().__init__("\n".join(lines), hint=hint)
         self.reason = reason
         self.frames = tuple(frames)
+
+
+class CompileTimeAssertionFailure(CompilationError):  # noqa: N818 - Triton's name
+    """A kernel whose `tl.static_assert` does not hold."""
+
+
+class UnsupportedLanguageConstruct(CompilationError):  # noqa: N818 - Triton's name
+    """A kernel with Python in it that is not part of the kernel language."""
+
+
+class StaticAssertion(KernelError):  # noqa: N818 - becomes an error where its place is known
+    """A `tl.static_assert` that does not hold."""
+
+
+class Unsupported(KernelError):  # noqa: N818 - becomes an error where its place is known
+    """Python that is not part of the kernel language."""
+
+
+_LOCATED: Mapping[type[errors.TeenyError], type[CompilationError]] = {
+    StaticAssertion: CompileTimeAssertionFailure,
+    Unsupported: UnsupportedLanguageConstruct,
+}
+
+
+def located(error: errors.TeenyError, frames: Sequence[Frame]) -> CompilationError:
+    """Return an error of the place that `frames` tell, and of the chain of calls to it."""
+    kind = _LOCATED.get(type(error), CompilationError)
+    return kind(error.message, frames, hint=error.hint)
+
+
+class TritonError(KernelError):
+    """Root of the errors of running and tuning kernels."""
+
+
+class OutOfResources(TritonError):  # noqa: N818 - Triton's name
+    """A kernel that needs more of something than there is; tuners pass over it."""
+
+    def __init__(self, required: int, limit: int, name: str) -> None:
+        super().__init__(
+            f"out of {name}: {required} are needed, there are {limit}",
+            hint="make the blocks smaller",
+        )
+        self.required, self.limit, self.name = required, limit, name
+
+
+class PTXASError(TritonError):
+    """A kernel that an assembler refuses. Nothing here raises it; kernels may name it."""
+
+
+class InterpreterError(TritonError):
+    """A kernel that fails in an interpreter. Nothing here raises it; kernels may name it."""
+
+
+class AutotunerError(TritonError):
+    """A tuner without a configuration that works."""

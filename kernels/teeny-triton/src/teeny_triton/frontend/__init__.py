@@ -6,8 +6,11 @@ from teeny_triton.frontend.annotations import Fixed as Fixed
 from teeny_triton.frontend.annotations import Free as Free
 from teeny_triton.frontend.annotations import Group as Group
 from teeny_triton.frontend.annotations import Kind as Kind
+from teeny_triton.frontend.annotations import Spec as Spec
 from teeny_triton.frontend.annotations import Structure as Structure
 from teeny_triton.frontend.annotations import Tuple as Tuple
+from teeny_triton.frontend.annotations import check_constant as check_constant
+from teeny_triton.frontend.annotations import check_contiguous as check_contiguous
 from teeny_triton.frontend.annotations import match as match
 from teeny_triton.frontend.function import KernelFunction as KernelFunction
 from teeny_triton.frontend.function import Read as Read

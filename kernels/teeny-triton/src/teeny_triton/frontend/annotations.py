@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 from teeny_core import DType
 
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer
 from teeny_triton.language.dtypes import constexpr
-from teeny_triton.language.patterns import DTypeVariable, PointerPattern
+from teeny_triton.language.patterns import ConstexprPattern, DTypeVariable, PointerPattern
 
 Kind: TypeAlias = DType | Pointer
 """The type of one run-time argument."""
@@ -59,7 +60,9 @@ class Tuple:
 
 @dataclass(frozen=True)
 class Constexpr:
-    """A Python value that is known when the kernel is built."""
+    """A Python value that is known when the kernel is built, of any type or a given one."""
+
+    kind: Any = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ def spec_of(annotation: object) -> Spec:
         return DTypeVariable(annotation.__name__)
     if annotation is constexpr or isinstance(annotation, constexpr):
         return Constexpr()
+    if isinstance(annotation, ConstexprPattern):
+        return Constexpr(annotation.kind)
     if isinstance(annotation, types.GenericAlias) and annotation.__origin__ is tuple:
         arguments = annotation.__args__
         repeats = arguments[-1:] == (Ellipsis,)
@@ -116,8 +121,10 @@ def match(name: str, spec: Spec, kind: Kind, bound: dict[str, DType]) -> None:
         fits = kind == spec
     elif isinstance(spec, DTypeVariable):
         fits = isinstance(kind, DType) and _bind(spec, kind, bound)
-    elif isinstance(spec, PointerPattern):
+    elif isinstance(spec, PointerPattern) and isinstance(spec.pointee, DTypeVariable):
         fits = isinstance(kind, Pointer) and _bind(spec.pointee, kind.pointee, bound)
+    elif isinstance(spec, PointerPattern):
+        fits = kind == stated(spec)
     elif isinstance(spec, Constexpr):
         raise KernelError(
             f"argument `{name}` must be a Python value, not {kind}",
@@ -125,6 +132,62 @@ def match(name: str, spec: Spec, kind: Kind, bound: dict[str, DType]) -> None:
         )
     if not fits:
         raise KernelError(f"argument `{name}` must be {describe(spec, bound)}, not {kind}")
+
+
+def stated(spec: Spec) -> Kind | None:
+    """Return the type that an annotation states in full, None where it leaves something open."""
+    if isinstance(spec, PointerPattern) and isinstance(spec.pointee, DType):
+        return Pointer(spec.pointee)
+    return spec if isinstance(spec, DType | Pointer) else None
+
+
+def check_constant(name: str, spec: Constexpr, value: Any) -> None:
+    """See that a constant is a Python value of the type declared.
+
+    Raises:
+        KernelError: it is an array or a tensor, or of another type.
+    """
+    if isinstance(value, np.ndarray) or hasattr(value, "data_ptr"):
+        raise KernelError(
+            f"argument `{name}` must be a Python value, not {type(value).__name__}",
+            hint="it is declared as constexpr",
+        )
+    if spec.kind is not None and not _is_instance(value, spec.kind):
+        kind = getattr(spec.kind, "__name__", str(spec.kind).removeprefix("typing."))
+        if typing.get_origin(spec.kind) is typing.Literal:
+            kind = f"one of {', '.join(map(repr, spec.kind.__args__))}"
+        raise KernelError(
+            f"argument `{name}` must be {kind}, not {value!r}",
+            hint="its annotation says so: constexpr[...]",
+        )
+
+
+def check_contiguous(name: str, spec: Spec, array: np.ndarray[Any, Any]) -> None:
+    """See that memory is contiguous where that is declared.
+
+    Raises:
+        KernelError: it is not.
+    """
+    if isinstance(spec, PointerPattern) and spec.contiguous and not array.flags.c_contiguous:
+        strides = tuple(step // array.itemsize for step in array.strides)
+        raise KernelError(
+            f"argument `{name}` must be contiguous, not of shape {array.shape} and "
+            f"strides {strides}",
+            hint="pass a contiguous copy of it",
+        )
+
+
+def _is_instance(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type; True is no int, but an int is a float."""
+    if typing.get_origin(kind) is typing.Literal:
+        return any(type(value) is type(each) and value == each for each in kind.__args__)
+    if isinstance(kind, types.UnionType):
+        return any(_is_instance(value, each) for each in kind.__args__)
+    if kind is float:
+        return type(value) in (int, float)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, typing.get_origin(kind) or kind)
 
 
 def describe(spec: Spec, bound: Mapping[str, DType]) -> str:

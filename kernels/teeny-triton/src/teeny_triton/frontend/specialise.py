@@ -20,6 +20,7 @@ from teeny_triton.frontend.annotations import (
     Spec,
     Tuple,
     match,
+    stated,
 )
 from teeny_triton.frontend.function import KernelFunction
 from teeny_triton.frontend.scope import Scope
@@ -117,8 +118,8 @@ class _Arguments:
         given = signature.get(name)
         if given is None and parameter.default is not inspect.Parameter.empty:
             return parameter.default
-        if given is None and isinstance(spec, DType | Pointer):
-            given = spec
+        if given is None:
+            given = stated(spec)
         if given is None:
             wanted = "a constexpr value" if isinstance(spec, Constexpr) else "a type"
             raise KernelError(f"{self.kernel.__name__} needs {wanted} for its parameter `{name}`")

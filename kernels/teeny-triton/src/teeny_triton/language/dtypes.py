@@ -1,8 +1,9 @@
 """Element types under teeny's and Triton's names, and what kernel parameters are annotated with.
 
-`Ptr[f32]` is an address of f32, `i32` a scalar, `constexpr` a Python value known when the kernel
-is built, `TypeVar("T", f32, bf16)` one of several dtypes, the same wherever it stands. To a type
-checker all of these are classes (see the stub beside this file), so that kernels type-check.
+`Ptr[f32]` is an address of f32, `Ptr[f32, contiguous]` one of memory without gaps in row-major
+order, `i32` a scalar, `constexpr` a Python value known when the kernel is built, `constexpr[int]`
+one of a type, `TypeVar("T", f32, bf16)` one of several dtypes, the same wherever it stands. To a
+type checker all of these are classes (see the stub beside this file), so that kernels type-check.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from teeny_core import (
 
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer
-from teeny_triton.language.patterns import DTypeVariable, PointerPattern
+from teeny_triton.language.patterns import ConstexprPattern, DTypeVariable, PointerPattern
 
 int1 = bool_
 int8, int16, int32, int64 = i8, i16, i32, i64
@@ -42,21 +43,36 @@ float8e4nv, float8e5 = f8e4m3, f8e5m2
 TypeVar = DTypeVariable
 
 
+class contiguous:  # noqa: N801 - reads as a property of what is pointed at
+    """In `Ptr[f32, contiguous]`: the memory is in row-major order without gaps."""
+
+
 class Ptr:
-    """`Ptr[f32]` and `Ptr[T]`: the type of a pointer parameter."""
+    """`Ptr[f32]`, `Ptr[T]`, `Ptr[T, contiguous]`: the type of a pointer parameter."""
 
     def __class_getitem__(cls, item: object) -> Pointer | PointerPattern:
-        if isinstance(item, DType):
-            return Pointer(item)
-        if isinstance(item, DTypeVariable):
-            return PointerPattern(item)
-        if isinstance(item, typing.TypeVar):
-            return PointerPattern(DTypeVariable(item.__name__))
-        raise KernelError(f"a pointer cannot point at {item!r}", hint="write Ptr[f32] or Ptr[T]")
+        pointee, *properties = item if isinstance(item, tuple) else (item,)
+        if isinstance(pointee, typing.TypeVar):
+            pointee = DTypeVariable(pointee.__name__)
+        if not isinstance(pointee, DType | DTypeVariable) or properties not in ([], [contiguous]):
+            raise KernelError(
+                f"a pointer cannot point at {item!r}",
+                hint="write Ptr[f32], Ptr[T] or Ptr[f32, contiguous]",
+            )
+        if isinstance(pointee, DType) and not properties:
+            return Pointer(pointee)
+        return PointerPattern(pointee, bool(properties))
 
 
 class constexpr:  # noqa: N801 - Triton's name
-    """Annotation of a parameter that is a Python value; called, it wraps one (and is unwrapped)."""
+    """Annotation of a parameter that is a Python value; called, it wraps one (and is unwrapped).
+
+    `constexpr[int]`, `constexpr[int | None]` and `constexpr[Literal["sum", "max"]]` say of which
+    type it is.
+    """
+
+    def __class_getitem__(cls, kind: Any) -> ConstexprPattern:
+        return ConstexprPattern(kind)
 
     def __init__(self, value: Any) -> None:
         self.value = value.value if isinstance(value, constexpr) else value

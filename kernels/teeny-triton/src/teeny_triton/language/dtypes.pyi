@@ -5,12 +5,15 @@
 from typing import Any, Generic
 from typing import TypeVar as TypeVar
 
+import typing_extensions
 from teeny_core import DType
 
 from teeny_triton.ir import Pointer
 from teeny_triton.language.tile import Tile
 
 _T_co = TypeVar("_T_co", covariant=True)
+_Layout_co = typing_extensions.TypeVar("_Layout_co", covariant=True, default=Any)
+_Value_co = typing_extensions.TypeVar("_Value_co", covariant=True, default=Any)
 
 class _DTypeClass(type):
     name: str
@@ -58,9 +61,10 @@ float64 = f64
 float8e4nv = f8e4m3
 float8e5 = f8e5m2
 
-class Ptr(Tile, Generic[_T_co]): ...
+class contiguous: ...
+class Ptr(Tile, Generic[_T_co, _Layout_co]): ...
 
-class constexpr(Any):  # type: ignore[misc]
+class constexpr(Any, Generic[_Value_co]):  # type: ignore[misc]
     value: Any
     def __init__(self, value: object) -> None: ...
 

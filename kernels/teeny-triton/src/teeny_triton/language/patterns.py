@@ -1,8 +1,9 @@
-"""Types of parameters with a dtype left open."""
+"""Types of parameters with something left open, or with more than a type."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from teeny_core import DType
 
@@ -24,9 +25,17 @@ class DTypeVariable:
 
 @dataclass(frozen=True)
 class PointerPattern:
-    """A pointer to a dtype that a variable stands for."""
+    """A pointer to a dtype or to one that a variable stands for, perhaps to contiguous memory."""
 
-    pointee: DTypeVariable
+    pointee: DType | DTypeVariable
+    contiguous: bool = False
 
     def __str__(self) -> str:
-        return f"ptr<{self.pointee}>"
+        return f"ptr<{self.pointee}{', contiguous' if self.contiguous else ''}>"
+
+
+@dataclass(frozen=True)
+class ConstexprPattern:
+    """A Python value of a type: a class, a union of them, or a `typing.Literal`."""
+
+    kind: Any

@@ -1,0 +1,19 @@
+"""What kernel authors import from `triton.runtime`."""
+
+from teeny_triton.runtime import autotuner as autotuner
+from teeny_triton.runtime import cache as cache
+from teeny_triton.runtime import driver as driver
+from teeny_triton.runtime import errors as errors
+from teeny_triton.runtime import jit as jit
+from teeny_triton.runtime.autotuner import Autotuner as Autotuner
+from teeny_triton.runtime.autotuner import Config as Config
+from teeny_triton.runtime.autotuner import Heuristics as Heuristics
+from teeny_triton.runtime.autotuner import autotune as autotune
+from teeny_triton.runtime.autotuner import heuristics as heuristics
+from teeny_triton.runtime.errors import InterpreterError as InterpreterError
+from teeny_triton.runtime.errors import OutOfResources as OutOfResources
+from teeny_triton.runtime.jit import JITFunction as JITFunction
+from teeny_triton.runtime.jit import KernelInterface as KernelInterface
+from teeny_triton.runtime.jit import MockTensor as MockTensor
+from teeny_triton.runtime.jit import TensorWrapper as TensorWrapper
+from teeny_triton.runtime.jit import reinterpret as reinterpret
