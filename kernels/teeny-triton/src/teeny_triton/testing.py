@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +186,7 @@ class Report:
             KernelError: matplotlib is not installed.
         """
         try:
-            import matplotlib.pyplot as plt
+            plt = import_module("matplotlib.pyplot")
         except ImportError as error:
             raise KernelError("plots need matplotlib", hint="install it, or print_data") from error
         benchmark = self.benchmark
