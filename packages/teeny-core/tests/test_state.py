@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import resource
 import struct
@@ -280,3 +281,16 @@ def test_a_saved_file_may_be_read_like_any_other(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     state.save(tmp_path / "saved.safetensors", {"a": np.zeros(1)})
     assert (tmp_path / "saved.safetensors").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_saving_removes_what_a_process_that_died_left(tmp_path: Path) -> None:
+    old, new, other = (
+        tmp_path / name
+        for name in (".model.st.00000000.tmp", ".model.st.11111111.tmp", ".other.st.22222222.tmp")
+    )
+    for path in (old, new, other):
+        path.write_bytes(b"part")
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    state.save(tmp_path / "model.st", {"w": np.zeros(3, np.float32)})
+    assert {path.name for path in tmp_path.iterdir()} == {"model.st", new.name, other.name}

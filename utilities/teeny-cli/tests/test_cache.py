@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import teeny_core as tn
 from teeny_cli.cache import size
 from teeny_compiler.internal import default_cache
 
@@ -26,14 +28,14 @@ def test_info_counts_the_entries(teeny: Teeny, tmp_path: Path) -> None:
     folder, entries, held = result.out.splitlines()
     assert folder == f"folder   {tmp_path / 'cache'}"
     assert entries == "entries  2"
-    assert re.fullmatch(r"size     2\.0 KiB of at most 1\.0 GiB", held)
+    assert re.fullmatch(r"size     2\.0 KiB of at most 2\.0 GiB", held)
 
 
 @pytest.mark.usefixtures("filled")
 def test_info_as_json(teeny: Teeny, tmp_path: Path) -> None:
     parsed = json.loads(teeny("cache", "info", "--json").out)
     assert parsed["folder"] == str(tmp_path / "cache")
-    assert (parsed["entries"], parsed["limit"]) == (2, 1 << 30)
+    assert (parsed["entries"], parsed["limit"]) == (2, 2 << 30)
     assert 2000 <= parsed["bytes"] < 2200
 
 
@@ -42,6 +44,36 @@ def test_clear_removes_them(teeny: Teeny) -> None:
     assert teeny("cache", "clear").out == "removed 2 entries\n"
     assert teeny("cache", "clear").out == "removed 0 entries\n"
     assert "entries  0" in teeny("cache", "info").out
+
+
+@pytest.mark.usefixtures("filled")
+def test_verify_removes_what_is_damaged(teeny: Teeny, tmp_path: Path) -> None:
+    assert teeny("cache", "verify").out == "2 entries whole\n"
+    (entry,) = (tmp_path / "cache" / "aa").iterdir()
+    entry.write_bytes(entry.read_bytes()[:-1] + b"x")
+    assert teeny("cache", "verify").out == "1 entry whole, 1 damaged and removed\n"
+    assert teeny("cache", "verify").out == "1 entry whole\n"
+    assert default_cache().get("aa" * 20) is None
+    assert default_cache().get("bb" * 20) == bytes(1000)
+
+
+def test_a_damaged_program_is_compiled_again(
+    teeny: Teeny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("TEENY_CACHE_DIR", str(folder))
+    x = tn.SymTensor.input(tn.f32, ("n",))
+    ones = np.ones(5, np.float32)
+    tn.compile(tn.trace(lambda x: x - 2, x), "cpu")(ones)  # what a process reads once is read
+    before = set(folder.glob("??/*.entry"))
+    graph = tn.trace(lambda x: x * 3 + 1, x)
+    assert tn.compile(graph, "cpu")(ones).tolist() == [4.0] * 5
+    whole = {path: path.read_bytes() for path in folder.glob("??/*.entry") if path not in before}
+    assert whole
+    for path, data in whole.items():
+        path.write_bytes(data[:-20] + bytes(20))
+    assert tn.compile(graph, "cpu")(ones).tolist() == [4.0] * 5
+    assert {path: path.read_bytes() for path in whole} == whole
 
 
 def test_a_folder_that_cannot_be_made(

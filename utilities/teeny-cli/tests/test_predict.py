@@ -97,3 +97,16 @@ def test_an_image_in_place_of_the_model(teeny: Teeny, seven: Path) -> None:
     result = teeny("predict", seven, seven)
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(f"error: {seven}: not a valid safetensors checkpoint: ")
+
+
+def test_a_device_that_computes_nothing_predicts_nothing(
+    teeny: Teeny, model: Path, seven: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEENY_DEVICE", "null")
+    result = teeny("predict", model, seven)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        "error: the device 'null' computes nothing, so it predicts nothing\n"
+        "hint: pass --device cpu, or unset TEENY_DEVICE; see `teeny devices`\n"
+    )
+    assert teeny("predict", model, seven, "--device", DEVICE).code == 0

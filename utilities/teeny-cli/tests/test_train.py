@@ -1,3 +1,4 @@
+import errno
 import inspect
 import json
 import os
@@ -6,12 +7,14 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from teeny_cli import checkpoint as checkpoints
 from teeny_cli import train
 from teeny_core import state
 from teeny_core.train import TrainStep
@@ -284,7 +287,8 @@ def test_a_file_that_is_no_checkpoint(
         (["--model", "vgg"], "error: no model is called 'vgg'\nhint: choose from lenet5, mlp\n"),
         (["--epochs", "0"], "error: epochs is 0\nhint: give a whole number >= 1\n"),
         (["--batch-size", "-1"], "error: batch_size is -1\nhint: give a whole number >= 1\n"),
-        (["--lr", "nan"], "error: lr is nan\nhint: give a finite number >= 0\n"),
+        (["--lr", "nan"], "error: lr is nan\nhint: give a finite number >= 0, such as 0.003\n"),
+        (["--lr", "-1"], "error: lr is -1.0\nhint: give a finite number >= 0, such as 0.003\n"),
         (["--seed", "-1"], "error: seed is -1\nhint: give a whole number >= 0\n"),
         (
             ["--out", "missing/model.st"],
@@ -314,3 +318,114 @@ def test_a_wrong_number_of_threads(teeny: Teeny, monkeypatch: pytest.MonkeyPatch
         "error: TEENY_NUM_THREADS=abc is not valid\n"
         "hint: set it to a whole number from 1, such as 4, or unset it\n"
     )
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let the disk be full for some folders, from the save of a given number on."""
+    original = state.save
+
+    def fill(*folders: Path, after: int = 0) -> None:
+        saves = 0
+
+        def save(path: Path, *arguments: Any, **more: Any) -> None:
+            nonlocal saves
+            saves += 1
+            if saves > after and Path(path).resolve().parent in folders:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            original(path, *arguments, **more)
+
+        monkeypatch.setattr(state, "save", save)
+
+    return fill
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path.parent / f"{tmp_path.name}-temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_a_disk_that_is_full_at_the_end_loses_no_weights(
+    run: Teeny,
+    teeny: Teeny,
+    full: Callable[..., None],
+    tmp_path: Path,
+    temporary: Path,
+    seven: Path,
+) -> None:
+    recipe = ("--epochs", 2, "--seed", 5)
+    assert run(*recipe, "--out", "whole.st").code == 0
+    full(tmp_path)
+    result = run(*recipe, "--out", "model.st")
+    assert result.code == 2
+    error, hint = result.err.splitlines()
+    assert error == "error: cannot write model.st: No space left on device"
+    (spare,) = temporary.iterdir()
+    assert hint == (
+        f"hint: the weights are in {spare} instead: move it before that folder is emptied"
+    )
+    assert spare.read_bytes() == (tmp_path / "whole.st").read_bytes()
+    assert names(tmp_path) == {"whole.st"}
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(
+    run: Teeny,
+    full: Callable[..., None],
+    tmp_path: Path,
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpoints, "INTERVAL_SECONDS", 0.0)
+    recipe = ("--epochs", 4, "--augment")
+    assert run(*recipe, "--out", "whole.st").code == 0
+    assert names(tmp_path) == {"whole.st"}  # those on the way are gone
+    full(tmp_path, temporary, after=2)
+    with pytest.warns(RuntimeWarning, match="model.checkpoint.st: No space left .*goes on"):
+        result = run(*recipe, "--out", "model.st")
+    assert result.code == 2
+    assert result.err.splitlines()[-1] == (
+        "hint: free some space and go on from the last checkpoint: --resume model.checkpoint.st"
+    )
+    assert names(tmp_path) == {"whole.st", "model.checkpoint.st"}
+    assert list(temporary.iterdir()) == []
+    full()
+    rest = run("--resume", "model.checkpoint.st")
+    assert rest.code == 0
+    assert "saved model.st" in rest.out
+    assert (tmp_path / "model.st").read_bytes() == (tmp_path / "whole.st").read_bytes()
+
+
+def test_a_disk_that_is_full_from_the_start(
+    run: Teeny, full: Callable[..., None], tmp_path: Path, temporary: Path
+) -> None:
+    full(tmp_path, temporary)
+    result = run("--epochs", 1)
+    assert result.code == 2
+    assert "no space for temporary files either" in result.err
+
+
+def test_resuming_saves_where_the_run_would_have(run: Teeny, checkpoint: Path) -> None:
+    folder = checkpoint.parent / "runs"
+    folder.mkdir()
+    for name, saved in (("a.checkpoint.st", "a.st"), ("b.st", "b.st")):
+        (folder / name).write_bytes(checkpoint.read_bytes())
+        assert f"saved {Path('runs', saved)}\n" in run("--resume", Path("runs", name)).out
+    assert (folder / "a.st").read_bytes() == (folder / "b.st").read_bytes()
+    assert names(folder) == {"a.checkpoint.st", "a.st", "b.st"}
+
+
+def test_weights_of_another_model_are_refused_without_talk_of_code(
+    run: Teeny, teeny: Teeny, checkpoint: Path, seven: Path
+) -> None:
+    tensors = dict(state.load(checkpoint))
+    name = next(name for name in tensors if name.endswith("bias") and "train" not in name)
+    tensors[name] = np.zeros(3, np.float32)
+    state.save("wrong.st", tensors, metadata=state.metadata(checkpoint))
+    for result in (run("--resume", "wrong.st"), teeny("predict", "wrong.st", seven)):
+        assert (result.code, result.out) == (2, "")
+        error, hint = result.err.splitlines()
+        assert error.startswith(f"error: wrong.st: does not fit Mlp: mismatched: {name} has the sh")
+        assert hint == "hint: give a file that `teeny train mnist` saved"

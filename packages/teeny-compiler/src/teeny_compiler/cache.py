@@ -69,12 +69,10 @@ class Cache:
         """Return the entry of `key`, or None; a damaged entry is removed."""
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            payload = _payload(path.read_bytes())
         except OSError:
             return None
-        start = len(MAGIC) + DIGEST_BYTES
-        payload = data[start:]
-        if data[:start] != MAGIC + hashlib.sha256(payload).digest():
+        if payload is None:
             path.unlink(missing_ok=True)
             return None
         _touch(path)
@@ -101,6 +99,29 @@ class Cache:
         """Count the entries and their bytes."""
         sizes = [entry.stat.st_size for entry in self._entries()]
         return CacheInfo(self.folder, len(sizes), sum(sizes), self.limit)
+
+    def verify(self) -> tuple[int, int]:
+        """Read every entry and remove the damaged ones; return how many were whole, how many not.
+
+        Raises:
+            ConfigError: an entry cannot be read.
+        """
+        whole = damaged = 0
+        for entry in self._entries():
+            try:
+                data = entry.path.read_bytes()
+            except FileNotFoundError:  # another process removed it
+                continue
+            except OSError as error:
+                raise ConfigError(
+                    f"cannot read {entry.path}: {error.strerror}",
+                    hint="give yourself the right to read it, or set TEENY_CACHE_DIR",
+                ) from error
+            if _payload(data) is not None:
+                whole += 1
+            else:
+                damaged += _remove(entry.path)
+        return whole, damaged
 
     def clear(self) -> int:
         """Remove every entry; return how many there were."""
@@ -152,6 +173,13 @@ class Cache:
 class _Entry:
     path: Path
     stat: os.stat_result
+
+
+def _payload(data: bytes) -> bytes | None:
+    """Return what an entry holds, None for one that is damaged."""
+    start = len(MAGIC) + DIGEST_BYTES
+    payload = data[start:]
+    return payload if data[:start] == MAGIC + hashlib.sha256(payload).digest() else None
 
 
 def _touch(path: Path) -> None:

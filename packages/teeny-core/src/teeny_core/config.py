@@ -102,7 +102,7 @@ def _cache_dir(env: Mapping[str, str]) -> Path:
 
 
 def _size(env: Mapping[str, str]) -> int:
-    text = env.get("TEENY_CACHE_SIZE") or "1G"
+    text = env.get("TEENY_CACHE_SIZE") or "2G"
     number = text.rstrip("KMGTkmgt")
     factor = _SUFFIXES.get(text[len(number) :].upper())
     if factor is None or not number.isascii() or not number.isdigit():

@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import struct
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -347,9 +348,17 @@ def _write_error(error: Exception, path: str | os.PathLike[str]) -> OSError:
     return OSError(number, os.strerror(number) if said else str(error), os.fspath(path))
 
 
+STALE_SECONDS = 3600.0
+"""Age at which a temporary file was left by a process that died while it wrote."""
+
+
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary name in the folder of `path`; on success it becomes `path`."""
+    """Yield a temporary name in the folder of `path`; on success it becomes `path`.
+
+    What a process left that died while it wrote `path` is removed.
+    """
+    _remove_stale(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         temporary.touch(exist_ok=False)
@@ -362,6 +371,14 @@ def _replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
     if os.name == "posix":
         _flush(path.parent)
+
+
+def _remove_stale(path: Path) -> None:
+    horizon = time.time() - STALE_SECONDS
+    names = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.tmp")
+    for other in path.parent.iterdir():
+        if names.fullmatch(other.name) and other.stat().st_mtime < horizon:
+            other.unlink(missing_ok=True)
 
 
 def _flush(path: Path) -> None:

@@ -90,7 +90,7 @@ def test_settings() -> None:
     plain = config.get({})
     assert plain.device is None
     assert plain.num_threads is None
-    assert plain.cache_size == 1 << 30
+    assert plain.cache_size == 2 << 30
     assert not plain.debug
     full = config.get(
         {

@@ -1,4 +1,4 @@
-"""`teeny cache info|clear`."""
+"""`teeny cache info|clear|verify`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from teeny_cli.help import examples
 
-app = typer.Typer(help="See or empty the folder of compiled programs.")
+app = typer.Typer(help="See, check or empty the folder of compiled programs.")
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -40,7 +40,21 @@ def clear() -> None:
     from teeny_compiler.internal import default_cache
 
     count = default_cache().clear()
-    typer.echo(f"removed {count} {'entry' if count == 1 else 'entries'}")
+    typer.echo(f"removed {_entries(count)}")
+
+
+@app.command(epilog=examples("teeny cache verify"))
+def verify() -> None:
+    """Read every compiled program, and remove what is damaged; it is made again when needed."""
+    from teeny_compiler.internal import default_cache
+
+    whole, damaged = default_cache().verify()
+    removed = f", {damaged} damaged and removed" if damaged else ""
+    typer.echo(f"{_entries(whole)} whole{removed}")
+
+
+def _entries(count: int) -> str:
+    return f"{count} {'entry' if count == 1 else 'entries'}"
 
 
 def size(count: float) -> str:

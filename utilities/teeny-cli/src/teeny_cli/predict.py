@@ -35,6 +35,7 @@ def predict(
     """
     from teeny_vision.mnist import Classifier, load_model, read_digit
 
+    _require_values(device)
     trained = load_model(model)
     digits = [read_digit(image) for image in images]
     predictions = Classifier(trained, device)(digits)
@@ -49,6 +50,18 @@ def predict(
     for image, digit, prediction in zip(images, digits, predictions, strict=True):
         console.print(render(digit, colours=console.color_system is not None), end="")
         typer.echo(f"{image}: {prediction.label}  ({prediction.probability:.2%})")
+
+
+def _require_values(device: str | None) -> None:
+    """Refuse a device that only checks programs: its digits would be made up."""
+    import teeny_core as tn
+
+    chosen = tn.device(device)
+    if not chosen.computes:
+        raise tn.DeviceError(
+            f"the device {chosen.name!r} computes nothing, so it predicts nothing",
+            hint="pass --device cpu, or unset TEENY_DEVICE; see `teeny devices`",
+        )
 
 
 def _print_json(images: list[Path], predictions: list[Prediction]) -> None:

@@ -15,6 +15,7 @@ from teeny_cli.help import examples
 if TYPE_CHECKING:
     from teeny_vision.mnist import Training
 
+    from teeny_cli.checkpoint import Checkpoint
     from teeny_cli.view import View
 
 app = typer.Typer(help="Train a model on the data that it is known for.")
@@ -58,11 +59,12 @@ def mnist(
         ),
     ] = None,
     out: Annotated[
-        Path | None, _option("Save here.", "mnist-MODEL.safetensors", metavar="FILE")
+        Path | None,
+        _option("Save here.", "mnist-MODEL.safetensors, or beside --resume's file", metavar="FILE"),
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Go on from the checkpoint that ctrl-C left."),
+        typer.Option(metavar="FILE", help="Go on from the checkpoint that ctrl-C or a crash left."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object an epoch, and one at the end.")
@@ -73,7 +75,8 @@ def mnist(
     Ctrl-C saves a checkpoint; --resume goes on from it to the very weights that
     the run would have had without it. One seed always gives the same weights.
     """
-    from teeny_cli.files import require_writable, writing
+    from teeny_cli.checkpoint import Checkpoint, save
+    from teeny_cli.files import require_writable
     from teeny_cli.view import view
 
     chosen = {
@@ -88,20 +91,26 @@ def mnist(
     if out is not None:
         require_writable(out)
     training = _start(given, resume, data, device)
-    target = out or Path(f"mnist-{training.recipe.model}.safetensors")
+    target = out or _target(resume, training.recipe.model)
     require_writable(target)
 
+    checkpoint = Checkpoint(training, target, resume)
     with view(as_json, training.recipe.epochs) as shown:
-        if _run(training, shown):
-            with writing(target):
-                training.save_model(target)
+        if _run(training, shown, checkpoint):
+            save(training.save_model, target, "the weights are", checkpoint.kept)
+            checkpoint.discard()
             shown.finished(training.test_accuracy(), target)
             return
-    checkpoint = target.with_suffix(f".checkpoint{target.suffix}")
-    with writing(checkpoint):
-        training.save(checkpoint)
-    shown.interrupted(checkpoint, _command(checkpoint, target, data, device))
+    save(training.save, checkpoint.path, "the checkpoint is", checkpoint.kept)
+    shown.interrupted(checkpoint.path, _command(checkpoint.path, target, data, device))
     raise typer.Exit(INTERRUPTED)
+
+
+def _target(resume: Path | None, model: str) -> Path:
+    """Return where to save unless the user says it: where the run that goes on would have."""
+    if resume is None:
+        return Path(f"mnist-{model}.safetensors")
+    return resume.with_name(resume.stem.removesuffix(".checkpoint") + resume.suffix)
 
 
 def _start(
@@ -131,10 +140,11 @@ def _require_same(given: Mapping[str, Any], training: Training, checkpoint: Path
             )
 
 
-def _run(training: Training, shown: View) -> bool:
+def _run(training: Training, shown: View, checkpoint: Checkpoint) -> bool:
     """Train to the end, or until ctrl-C after at least one step; tell whether it is the end.
 
-    Before the first step there is nothing to save, and ctrl-C ends the command at once.
+    Epochs that end on the way leave a checkpoint, lest the process dies. Before the first step
+    there is nothing to save, and ctrl-C ends the command at once.
     """
     from teeny_cli.interrupt import Interrupt
 
@@ -145,6 +155,8 @@ def _run(training: Training, shown: View) -> bool:
             shown.step(progress)
             if interrupt.requested:
                 return False
+            if progress.ends_epoch and progress.epoch < training.recipe.epochs:
+                checkpoint.keep()
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from teeny_core import ConfigError, LoadError, state
 
@@ -54,9 +55,23 @@ def load_model(path: Path | str) -> Model:
     for make in MODELS.values():
         model = make()
         if model.state_dict().keys() == tensors.keys():
-            model.load_state_dict(tensors)
+            fill(model, tensors, path)
             return model
     raise LoadError(
         f"{path}: holds no model for MNIST, but {', '.join(list(tensors)[:3]) or 'nothing'}",
         hint=f"give a file that holds one of {', '.join(MODELS)}",
     )
+
+
+def fill(model: Model, tensors: Mapping[str, Any], path: Path | str) -> None:
+    """Give a model the weights that were read from `path`.
+
+    Raises:
+        LoadError: they are those of another model.
+    """
+    report = model.load_state_dict(tensors, strict=False)
+    if report:
+        raise LoadError(
+            f"{path}: does not fit {type(model).__name__}: {report}",
+            hint="give a file that `teeny train mnist` saved",
+        )

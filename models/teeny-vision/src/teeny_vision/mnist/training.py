@@ -16,7 +16,7 @@ from teeny_core import AnyTensor, ConfigError, LoadError, nn, optim, state
 from teeny_vision.mnist.augment import Augment
 from teeny_vision.mnist.batches import Batches
 from teeny_vision.mnist.data import Mnist
-from teeny_vision.mnist.models import STATE, build
+from teeny_vision.mnist.models import STATE, build, fill
 from teeny_vision.mnist.prediction import accuracy
 
 Record = TypeVar("Record", "Recipe", "Position")
@@ -48,7 +48,10 @@ class Recipe:
         for name in ("lr", "weight_decay"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
-                raise ConfigError(f"{name} is {value}", hint="give a finite number >= 0")
+                usual = getattr(Recipe, name)
+                raise ConfigError(
+                    f"{name} is {value}", hint=f"give a finite number >= 0, such as {usual}"
+                )
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ class Training:
         training.position = _record(Position, notes, path)
         tensors = state.load(path)
         rest = {name: tensors.pop(name) for name in list(tensors) if name.startswith(STATE)}
-        training.model.load_state_dict(tensors)
+        fill(training.model, tensors, path)
         training._step.load_state_dict(
             {name.removeprefix(STATE): tensor for name, tensor in rest.items()}
         )

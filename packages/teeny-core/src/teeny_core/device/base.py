@@ -178,6 +178,11 @@ class Device(ABC):
         """Return what is known about the hardware, for people."""
         return {}
 
+    @property
+    def computes(self) -> bool:
+        """Whether its programs give values; else only shapes and types are right."""
+        return True
+
     def owns(self, buffer: Buffer) -> bool:
         """Whether programs of this device can use a buffer as it is."""
         return buffer.device_name == self.name

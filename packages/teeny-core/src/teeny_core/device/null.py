@@ -47,6 +47,11 @@ class NullDevice(Device):
         """The name, null."""
         return "null"
 
+    @property
+    def computes(self) -> bool:
+        """It does not."""
+        return False
+
     def compile(
         self, graph: Graph, parameters: Mapping[str, Tensor], options: Options | None = None
     ) -> NullProgram:

@@ -28,9 +28,9 @@ class Adam(Optimizer):
     def __post_init__(self) -> None:
         super().__post_init__()
         for beta in self.betas:
-            require("betas", beta, 0 <= beta < 1)
-        require("eps", self.eps, self.eps >= 0)
-        require("weight_decay", self.weight_decay, self.weight_decay >= 0)
+            require("betas", beta, 0 <= beta < 1, "numbers from 0 to below 1, such as 0.9")
+        require("eps", self.eps, self.eps >= 0, "a finite number from 0")
+        require("weight_decay", self.weight_decay, self.weight_decay >= 0, "a finite number from 0")
 
     @property
     def slots(self) -> tuple[str, ...]:

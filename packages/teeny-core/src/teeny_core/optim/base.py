@@ -38,7 +38,7 @@ class Optimizer(ABC):
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
-        require("lr", self.lr, self.lr >= 0)
+        require("lr", self.lr, self.lr >= 0, "a finite number from 0")
         for options in self.groups.values():
             self._with(options)
             if "lr" in options and self.lr == 0:
@@ -133,14 +133,14 @@ class Optimizer(ABC):
             ) from error
 
 
-def require(name: str, value: float, holds: bool) -> None:
-    """Check a setting.
+def require(name: str, value: float, holds: bool, valid: str) -> None:
+    """Check a setting, of which `valid` says what it may be.
 
     Raises:
         ConfigError: `value` is not finite or its condition does not hold.
     """
     if not (holds and math.isfinite(value)):
-        raise ConfigError(f"{name} = {value}", hint="see the optimiser's documentation")
+        raise ConfigError(f"{name} = {value}", hint=f"give {valid}")
 
 
 def clip_by_global_norm(gradients: Tensors, limit: float) -> tuple[dict[str, AnyTensor], AnyTensor]:

@@ -30,8 +30,8 @@ class SGD(Optimizer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require("momentum", self.momentum, self.momentum >= 0)
-        require("weight_decay", self.weight_decay, self.weight_decay >= 0)
+        require("momentum", self.momentum, self.momentum >= 0, "a finite number from 0")
+        require("weight_decay", self.weight_decay, self.weight_decay >= 0, "a finite number from 0")
         if self.nesterov and (self.momentum <= 0 or self.dampening != 0):
             raise ConfigError(
                 f"nesterov with momentum = {self.momentum}, dampening = {self.dampening}",
