@@ -6,20 +6,23 @@ import ctypes
 import math
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
+from typing import Any
 
 import numpy as np
-from teeny_compiler.internal import compile_function
-from teeny_core import DType
+from teeny_compiler.internal import compile_function, emit_function
+from teeny_core import DType, f32, f64
 from teeny_triton.errors import assertion_failed
-from teeny_triton.ir import Function, Location, Pointer, walk
+from teeny_triton.ir import Function, Location, walk
 
 from teeny_cpu.memory import address, empty
 from teeny_cpu.runtime import load, pool
 
 EXTENTS = 3
 _BYTE = np.dtype(np.uint8)
+_NOTHING = nullcontext()
 _Loop = ctypes.CFUNCTYPE(
     None,
     *(ctypes.c_void_p,) * 3,
@@ -34,16 +37,29 @@ class CpuKernel:
 
     def __init__(self, function: Function) -> None:
         compiled = compile_function(function)
+        self._function = function
         self._library = load([compiled.code])
         self._address = self._library.address(compiled.symbol)
         self._scratch_bytes = compiled.scratch
+        self._pool = pool().address
         self._loop = _Loop(pool().parallel_for)
         opcodes = {op.opcode for op in walk(function.body)}
         self._prints = "device_print" in opcodes
         self._failure: _Failure | None = None
         if "device_assert" in opcodes:
             self._failure = _Failure(self._library.address(f"{compiled.symbol}.listen"))
-        self._elements = [parameter.value.type.element for parameter in function.parameters]
+        elements = [parameter.value.type.element for parameter in function.parameters]
+        self._slots = ctypes.c_uint64 * (EXTENTS + len(elements))
+        self._floats = [
+            (place, _CONVERTERS.get(element) or partial(_bits, element))
+            for place, element in enumerate(elements)
+            if isinstance(element, DType) and element.is_float
+        ]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The memory that a thread needs while it runs programs."""
+        return self._scratch_bytes
 
     def __call__(self, grid: tuple[int, int, int], arguments: Sequence[int | float]) -> None:
         """Run all programs of a grid, on all threads; returns when they are done.
@@ -57,24 +73,33 @@ class CpuKernel:
         Raises:
             KernelError: a device_assert has failed; with its place and program.
         """
-        slots = (ctypes.c_uint64 * (EXTENTS + len(arguments)))(*grid)
-        for slot, (value, element) in enumerate(
-            zip(arguments, self._elements, strict=True), EXTENTS
-        ):
-            slots[slot] = int(value) if isinstance(element, Pointer) else _bits(value, element)
-        scratch = empty((self._scratch_bytes,), _BYTE)
+        words: Sequence[Any] = arguments
+        if self._floats:
+            words = list(arguments)
+            for place, bits in self._floats:
+                words[place] = bits(words[place])
+        slots = self._slots(*grid, *words)
+        scratch = empty((self._scratch_bytes,), _BYTE) if self._scratch_bytes else None
         if self._prints:
             sys.stdout.flush()  # what Python has printed comes first
-        with self._failure or nullcontext():
+        with self._failure or _NOTHING:
             self._loop(
-                pool().address,
+                self._pool,
                 self._address,
                 ctypes.addressof(slots),
                 math.prod(grid),
                 1,
-                address(scratch),
+                None if scratch is None else address(scratch),
                 self._scratch_bytes,
             )
+
+    def emit(self, stage: str) -> str:
+        """Return the text of a stage of compilation: tile, llvm or asm.
+
+        Raises:
+            CompileError: there is no such stage.
+        """
+        return emit_function(self._function, stage)
 
 
 class _Failure:
@@ -97,5 +122,16 @@ class _Failure:
             raise assertion_failed(message, Location.parse(place) if place else None, (x, y, z))
 
 
-def _bits(value: int | float, dtype: DType) -> int:
+def _single(value: float) -> int:
+    return ctypes.c_uint32.from_buffer(ctypes.c_float(value)).value
+
+
+def _double(value: float) -> int:
+    return ctypes.c_uint64.from_buffer(ctypes.c_double(value)).value
+
+
+def _bits(dtype: DType, value: float) -> int:
     return int.from_bytes(np.array(value).astype(dtype.numpy).tobytes(), "little")
+
+
+_CONVERTERS: Mapping[object, Callable[[float], int]] = {f32: _single, f64: _double}

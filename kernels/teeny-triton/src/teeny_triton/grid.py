@@ -24,6 +24,8 @@ def grid_extents(grid: Grid, arguments: Callable[[], Mapping[str, Any]]) -> tupl
         KernelError: not one to three integers of at least 0.
     """
     found = grid(arguments()) if callable(grid) else grid
+    if type(found) is tuple and len(found) == 1 and type(found[0]) is int and found[0] >= 0:
+        return found[0], 1, 1  # the common case
     extents = tuple(found) if isinstance(found, Sequence) else (found,)
     valid = all(isinstance(extent, int | np.integer) and extent >= 0 for extent in extents)
     if not 1 <= len(extents) <= 3 or not valid:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -128,6 +129,8 @@ class _ParameterReader:
             return divides
         if isinstance(self.spec, DTypeVariable):
             return divides, value < 0, (~value if value < 0 else value).bit_length()
+        if -0x80000000 <= value <= 0x7FFFFFFF:
+            return divides
         return divides, number_dtype(value)
 
     def scalar(self, value: Any, numbers: list[Number]) -> Any:
@@ -144,14 +147,14 @@ class _ParameterReader:
     def array(self, array: Array, numbers: list[Number], spans: list[Span]) -> Any:
         """Read memory: by its dtype, its alignment, and what may be done with it."""
         found = address(array)
-        flags, itemsize = array.flags, array.itemsize
+        flags = array.flags
         dense = flags.c_contiguous
         numbers.append(found)
         if dense:
             spans.append((found, found + array.nbytes))
         else:
-            spans.append(span(found, array.shape, array.strides, itemsize))
-        alignment = self.alignment(found, itemsize) if array.size else 0
+            spans.append(span(found, array.shape, array.strides, array.itemsize))
+        alignment = self.alignment(found, array.itemsize) if array.size else 0
         return array.dtype, alignment, flags.writeable, dense or not self.contiguous
 
     def tensor(self, tensor: Any, numbers: list[Number], spans: list[Span]) -> Any:
@@ -170,10 +173,9 @@ class _ParameterReader:
 
     def alignment(self, found: int, itemsize: int) -> int:
         """Read an address."""
-        known = alignment_of(found)
-        if known == 0 and found % itemsize:
+        if found & 15 and found % itemsize:
             return _MISALIGNED
-        return known if self.by_alignment else 0
+        return alignment_of(found) if self.by_alignment else 0
 
     def tuple(self, values: Sequence[Any], numbers: list[Number], spans: list[Span]) -> Any:
         """Read the items of a tuple."""
@@ -209,6 +211,9 @@ def is_tensor(kind: type) -> bool:
 
 def _overlapping(spans: Sequence[Span]) -> tuple[int, ...]:
     """Return which stretches of memory share a byte with another."""
+    ordered = sorted(spans)
+    if all(before[1] <= after[0] for before, after in pairwise(ordered)):
+        return ()
     found = []
     for i, (low, high) in enumerate(spans):
         for j, (other_low, other_high) in enumerate(spans):
