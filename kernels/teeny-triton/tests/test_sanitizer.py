@@ -331,6 +331,34 @@ def checked(x: Ptr[f32], BLOCK: constexpr):
     assert tl.sum(tl.sum(value, axis=1), axis=0) < 0, "positive"  # assertion
 
 
+@kernel
+def through_numbers(x: Ptr[f32], address: i64):
+    value = tl.load(address.to(tl.pointer_type(tl.float32)))  # pointer
+    tl.store(x, value)
+
+
+@kernel
+def split_elements(x: Ptr[f32]):
+    byte = x.to(tl.pointer_type(tl.int8)) + 2
+    tl.store(byte, 5)
+    tl.store(byte.to(tl.pointer_type(tl.int32)), 5)  # alignment
+    tl.store(byte + 14, 5)  # bounds
+
+
+def test_null_and_misaligned_pointers() -> None:
+    x, elsewhere = floats(4), np.float32([7])
+    found = findings(through_numbers.function(), (1,), [x, 0])
+    assert places(found, "pointer") == marked(through_numbers, "pointer")
+    assert "through a null pointer" in found[0].message
+    sanitize(through_numbers.function(), (1,), [x, elsewhere.ctypes.data])  # of a tensor unknown
+    assert x[0] == 7
+    found = findings(split_elements.function(), (1,), [x])
+    assert [f.kind for f in found] == ["alignment", "bounds"]
+    for kind in ("alignment", "bounds"):
+        assert places(found, kind) == marked(split_elements, kind)
+    assert x.view(np.int8)[2] == 5
+
+
 def test_failed_assertions_are_findings() -> None:
     found = findings(checked.function(BLOCK=4), (1,), [floats(8)])
     assert places(found, "assertion") == marked(checked, "assertion")

@@ -271,6 +271,22 @@ class Kernel(KernelInterface, KernelFunction):
             (constexprs if constant else signature)[parameter] = value
         return specialise(self, signature, constexprs, facts, name=name)
 
+    def emit(self, stage: str, facts: Mapping[str, Facts] | None = None, **parameters: Any) -> str:
+        """Return the text of a stage of compilation: `tile`, or one of the default device's.
+
+            print(add.emit("asm", x=Ptr[f32], y=Ptr[f32], out=Ptr[f32], n=i32, BLOCK=64))
+
+        Parameters are given as to `function`.
+
+        Raises:
+            CompileError: the device has no such stage.
+            DeviceError: the default device runs no kernels.
+        """
+        function = self.function(facts, **parameters)
+        if stage == "tile":
+            return str(function)
+        return self._device_kernel(get_device(), function).emit(stage)
+
     # --- arguments ---
 
     @cached_property
@@ -341,6 +357,12 @@ class Kernel(KernelInterface, KernelFunction):
         function, reads = self._specialised_function(bound.specialisation)
         _require_writable(function, bound.values)
         native = self._device_kernel(device, function)
+        if any(op.opcode == "breakpoint" for op in walk(function.body)):
+            warnings.warn(
+                f"breakpoint() does nothing in native code of {self.__name__}; "
+                "set TEENY_INTERPRET=1",
+                stacklevel=4,  # the launch
+            )
         compiled = self._compiled(function, bound.specialisation, native)
         self.cache.setdefault(device.name, {})[bound.specialisation.key] = compiled
         return _Launch(compiled, native, reads)
@@ -373,12 +395,6 @@ class Kernel(KernelInterface, KernelFunction):
     def _device_kernel(self, device: Device, function: Function) -> DeviceKernel:
         key = device.name, function
         if key not in self._native:
-            if any(op.opcode == "breakpoint" for op in walk(function.body)):
-                warnings.warn(
-                    f"breakpoint() does nothing in native code of {self.__name__}; "
-                    "set TEENY_INTERPRET=1",
-                    stacklevel=2,
-                )
             try:
                 self._native[key] = device.compile_kernel(function)
             except DeviceError as error:

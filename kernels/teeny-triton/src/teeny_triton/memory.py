@@ -157,6 +157,11 @@ def stray(address: int) -> str:
     return "through a null pointer" if abs(address) < _MIDDLE else "an address of no tensor"
 
 
+def foreign(addresses: Array) -> Array:
+    """Tell which addresses may be memory of the process."""
+    return np.asarray((addresses >= _LOWEST) & (addresses < _FIRST << _SHIFT))
+
+
 def _foreign(addresses: Array, verb: str, dtype: np.dtype[Any]) -> tuple[Region, Array]:
     """Return the memory of the process at addresses that a kernel found in memory, unchecked, and
     the offsets in it.
@@ -164,9 +169,10 @@ def _foreign(addresses: Array, verb: str, dtype: np.dtype[Any]) -> tuple[Region,
     Raises:
         KernelError: addresses that are no user's memory.
     """
+    strays = ~foreign(addresses)
+    if strays.any():
+        raise KernelError(f"{verb} {stray(int(addresses[strays][0]))}")
     low, high = int(addresses.min()), int(addresses.max())
-    if not _LOWEST <= low <= high < _FIRST << _SHIFT:
-        raise KernelError(f"{verb} {stray(low)}")
     memory = (ctypes.c_char * (high - low + dtype.itemsize)).from_address(low)
     return Region("memory", np.frombuffer(memoryview(memory), np.uint8)), addresses - low
 

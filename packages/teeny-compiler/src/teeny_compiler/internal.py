@@ -15,5 +15,6 @@ from teeny_compiler.pipeline import CompileOptions as CompileOptions
 from teeny_compiler.pipeline import compile_function as compile_function
 from teeny_compiler.pipeline import compile_graph as compile_graph
 from teeny_compiler.pipeline import emit as emit
+from teeny_compiler.pipeline import emit_function as emit_function
 from teeny_compiler.pool import emit_pool as emit_pool
 from teeny_compiler.target import host_target as host_target

@@ -264,6 +264,26 @@ class CompiledKernel:
     code: bytes
 
 
+KERNEL_STAGES: Mapping[str, Callable[[Function, Target], str]] = {
+    "tile": lambda function, target: str(function),
+    "llvm": lambda function, target: _lower(function, function.name, target)[1],
+    "asm": lambda function, target: assembly(_lower(function, function.name, target)[1], target),
+}
+"""The stages of the compilation of one kernel."""
+
+
+def emit_function(function: Function, stage: str, target: Target | None = None) -> str:
+    """Return the text of a stage of the compilation of one kernel.
+
+    Raises:
+        CompileError: when there is no such stage, or the machine does not support an op.
+    """
+    if stage not in KERNEL_STAGES:
+        names = ", ".join(KERNEL_STAGES)
+        raise CompileError(f"no stage of a kernel is named {stage!r}", hint=f"stages are {names}")
+    return KERNEL_STAGES[stage](function, target or host_target())
+
+
 def kernel_symbol(function: Function) -> str:
     """Return the symbol of a kernel: equal for equal functions, else different."""
     return f"{function.name}_{function.key}"

@@ -26,6 +26,10 @@ class DeviceKernel(Protocol):
     def __call__(self, grid: tuple[int, int, int], arguments: Sequence[int | float]) -> None:
         """Launch."""
 
+    def emit(self, stage: str) -> str:
+        """Return the text of a stage of compilation, such as `llvm` and `asm`."""
+        ...
+
 
 @dataclass(frozen=True)
 class Metadata:

@@ -48,6 +48,8 @@ class _Expansion:
         """Whether an op is replaced."""
         if op.opcode == "dot":
             return "dot" in self.opcodes and len(op.result.type.shape) == 3
+        if op.opcode == "device_assert":
+            return "device_assert" in self.opcodes and bool(op.operands[0].type.shape)
         return op.opcode in self.opcodes
 
     def run(self, builder: Builder, source: Block, target: Block) -> None:
@@ -132,6 +134,15 @@ def _dot(builder: Builder, op: Op, lanes: int) -> Sequence[tl.Tile]:
     return (total.load(),)
 
 
+def _assert(builder: Builder, op: Op, lanes: int) -> Sequence[tl.Tile]:
+    """Assert the least truth value of the tile."""
+    least = tl.Tile(op.operands[0]).to(i32)
+    for axis in reversed(range(len(least.shape))):
+        least = tl.min(least, axis=axis)
+    builder.emit("device_assert", ((least != 0).value,), op.attrs)
+    return ()
+
+
 EXPANDED: Mapping[str, Expansion] = {
     "reduce_by": reduce_by,
     "scan": scan,
@@ -140,5 +151,6 @@ EXPANDED: Mapping[str, Expansion] = {
     "flip": _flip,
     "histogram": _histogram,
     "dot": _dot,
+    "device_assert": _assert,
 }
-"""The opcodes that `expand` rewrites; of `dot` only batches."""
+"""The opcodes that `expand` rewrites; of `dot` only batches, of `device_assert` only tiles."""

@@ -13,7 +13,7 @@ import numpy as np
 from teeny_triton.errors import KernelError
 from teeny_triton.interpret import Environment, Program, run_grid
 from teeny_triton.ir import Function, Op, Pointer, Value
-from teeny_triton.memory import AddressSpace, Array, Region, poisoned, stray
+from teeny_triton.memory import AddressSpace, Array, Region, foreign, poisoned, stray
 from teeny_triton.sanitizer.findings import Finding, SanitizerError
 from teeny_triton.sanitizer.overflow import MOVES, offset_ops, overflows
 from teeny_triton.sanitizer.shadow import (
@@ -249,7 +249,10 @@ class _Program(Program):
         return mask & ~lost
 
     def split(self, op: Op, addresses: Array, mask: Array, bad: Array) -> Iterator[_Lanes]:
-        """Split the active lanes by region; report those that are in none."""
+        """Split the active lanes by region; report those that are in none.
+
+        Addresses that the kernel has found in memory are of tensors unknown, and not checked.
+        """
         element = op.operands[0].type.element
         assert isinstance(element, Pointer)
         numbers = np.arange(addresses.size).reshape(addresses.shape)
@@ -258,9 +261,12 @@ class _Program(Program):
             if region is not None:
                 yield _Lanes(self.shared.tensor(region), found, offsets, element.pointee.itemsize)
                 continue
-            bad[found] = True
-            message = f"{op.opcode} {_VERBS[_KINDS[op.opcode]]} {stray(int(offsets[0]))}"
-            self.report(op, "pointer", message, int(found[0]))
+            strays = ~foreign(offsets)
+            bad[found[strays]] = True
+            if strays.any():
+                first = int(np.argmax(strays))
+                message = f"{op.opcode} {_VERBS[_KINDS[op.opcode]]} {stray(int(offsets[first]))}"
+                self.report(op, "pointer", message, int(found[first]))
 
     def check(self, op: Op, lanes: _Lanes, bad: Array, env: Environment) -> None:
         """Check the lanes in one region, from what is worst to what is least."""
