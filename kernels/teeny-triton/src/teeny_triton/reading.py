@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -121,7 +120,7 @@ class _ParameterReader:
     def integer(self, value: int, numbers: list[Number]) -> Any:
         """Read a Python integer: by its range, and whether it divides."""
         if self.by_one and value == 1:
-            return 1
+            return "one"  # a 1 would equal True
         numbers.append(value)
         divides = self.by_alignment and value % DIVISIBILITY == 0
         if self.wanted is not None:
@@ -154,7 +153,9 @@ class _ParameterReader:
             spans.append((found, found + array.nbytes))
         else:
             spans.append(span(found, array.shape, array.strides, array.itemsize))
-        alignment = self.alignment(found, array.itemsize) if array.size else 0
+        alignment = 64
+        if found & 63 or not (array.size and self.by_alignment):
+            alignment = self.alignment(found, array.itemsize) if array.size else 0
         return array.dtype, alignment, flags.writeable, dense or not self.contiguous
 
     def tensor(self, tensor: Any, numbers: list[Number], spans: list[Span]) -> Any:
@@ -211,8 +212,12 @@ def is_tensor(kind: type) -> bool:
 
 def _overlapping(spans: Sequence[Span]) -> tuple[int, ...]:
     """Return which stretches of memory share a byte with another."""
-    ordered = sorted(spans)
-    if all(before[1] <= after[0] for before, after in pairwise(ordered)):
+    end = 0
+    for low, high in sorted(spans):
+        if low < end:
+            break
+        end = high
+    else:
         return ()
     found = []
     for i, (low, high) in enumerate(spans):
