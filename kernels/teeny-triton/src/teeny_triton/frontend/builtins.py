@@ -11,6 +11,7 @@ from teeny_core import f32, i32
 
 from teeny_triton.language import control, debug, semantic
 from teeny_triton.language import math as tl_math
+from teeny_triton.language.aggregate import Aggregate
 from teeny_triton.language.dtypes import constexpr
 from teeny_triton.language.tile import Tile, raw
 
@@ -39,8 +40,16 @@ def _print(*values: Any, **options: Any) -> None:
     if not any(isinstance(value, Tile) for value in values):
         debug.static_print(*values, **options)
         return
-    prefix = values[0] if values and isinstance(values[0], str) else ""
-    debug.device_print(prefix, *(value for value in values if value is not prefix))
+    prefix, *rest = values if isinstance(values[0], str) else ("", *values)
+    debug.device_print(prefix, *rest)
+
+
+def _isinstance(value: Any, kinds: Any) -> bool:
+    """Whether a value is of a type; what is known while a kernel is read is a constexpr too."""
+    listed = kinds if isinstance(kinds, tuple) else (kinds,)
+    if constexpr in listed and not isinstance(value, Tile | Aggregate):
+        return True
+    return isinstance(value, listed)
 
 
 def _unwrap(value: Any) -> Any:
@@ -51,6 +60,7 @@ REPLACED: Mapping[Any, Callable[..., Any]] = {
     builtins.min: _extreme("min"),
     builtins.max: _extreme("max"),
     builtins.print: _print,
+    builtins.isinstance: _isinstance,
     builtins.range: control.range,
     builtins.int: _converter(int, lambda x: x.to(i32)),
     builtins.float: _converter(float, lambda x: x.to(f32)),

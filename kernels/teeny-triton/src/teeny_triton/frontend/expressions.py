@@ -15,6 +15,7 @@ from teeny_core import TeenyError
 
 from teeny_triton.builder import current
 from teeny_triton.errors import CompilationError, KernelError
+from teeny_triton.frontend.attributes import attribute
 from teeny_triton.frontend.builtins import replacement
 from teeny_triton.frontend.function import KernelFunction
 from teeny_triton.frontend.scope import Scope, Unavailable, fill, merge
@@ -23,7 +24,7 @@ from teeny_triton.ir import Block
 from teeny_triton.language import control, debug, semantic
 from teeny_triton.language import math as tl_math
 from teeny_triton.language.dtypes import constexpr
-from teeny_triton.language.tile import Operand, Tile, tile
+from teeny_triton.language.tile import Operand, Tile
 
 MAX_DEPTH = 64
 """Deepest nesting of inlined calls."""
@@ -159,14 +160,7 @@ def _name(self: Expressions, node: ast.Name) -> Any:
 
 
 def _attribute(self: Expressions, node: ast.Attribute) -> Any:
-    owner = self.evaluate(node.value)
-    if isinstance(owner, bool | int | float) and not hasattr(owner, node.attr):
-        owner = tile(owner)  # a specialised argument is used like a tile: n.to(tl.int64)
-    try:
-        value = getattr(owner, node.attr)
-    except AttributeError as error:
-        raise KernelError(str(error)) from error
-    return value.value if isinstance(value, constexpr) else value
+    return attribute(self.evaluate(node.value), node.attr)
 
 
 def _tuple(self: Expressions, node: ast.Tuple) -> tuple[Any, ...]:
@@ -415,9 +409,15 @@ UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.Not: operator.not_,
 }
 
+
+def _equal(a: Any, b: Any) -> Any:
+    """No tile is None, and none need be compared to know."""
+    return a is b if a is None or b is None else a == b
+
+
 COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
+    ast.Eq: _equal,
+    ast.NotEq: lambda a, b: a is not b if a is None or b is None else a != b,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,

@@ -43,12 +43,17 @@ def runtime_for(self: Expressions, node: ast.For, limits: control.range) -> None
     with self.at(node.iter):
         bounds = control.bounds(limits.start, limits.stop, limits.step)
         step = current().constant_of(bounds[2])
-        if step is not None and step <= 0:
-            raise KernelError(f"a run-time loop steps forwards, not by {step}")
+        if step == 0:
+            raise KernelError("a loop that steps by 0 never ends")
+        backwards = step is not None and step < 0
+        if backwards:  # the counter runs over the same number of places, upwards
+            bounds = control.bounds(limits.stop, limits.start, -int(step or 0))
 
     def enter(block: Block) -> None:
         block.arguments[0].name = ""
-        bind(self, node.target, Tile(block.arguments[0]))
+        counter = Tile(block.arguments[0])
+        place = Tile(bounds[1]) - (counter - Tile(bounds[0])) if backwards else counter
+        bind(self, node.target, place)
 
     carried, block = _settle(self, node, (bounds[0].type,), enter)
     operands = (*bounds, *carried.operands())

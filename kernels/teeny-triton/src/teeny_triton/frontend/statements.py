@@ -234,6 +234,15 @@ def _pass(self: Evaluator, node: ast.Pass) -> Completion:
     return None
 
 
+def _delete(self: Evaluator, node: ast.Delete) -> Completion:
+    for target in node.targets:
+        if not isinstance(target, ast.Name):
+            raise self.error(target, "a kernel deletes names only")
+        if self.scope.names.pop(target.id, None) is None:
+            raise self.error(target, f"`{target.id}` is not defined")
+    return None
+
+
 def _jump(self: Evaluator, node: ast.Break | ast.Continue) -> Completion:
     return Jump(node)
 
@@ -310,6 +319,7 @@ _RUNNERS: Mapping[type[ast.stmt], Runner] = {
     ast.Expr: _expression,
     ast.Return: _return,
     ast.Pass: _pass,
+    ast.Delete: _delete,
     ast.Break: _jump,
     ast.Continue: _jump,
     ast.Assert: _assert,

@@ -4,6 +4,9 @@ Inside a kernel every function here adds ops to the function that is being built
 `Tile`s. Names and meanings are Triton's where Triton has them.
 """
 
+from builtins import tuple as tuple
+
+from teeny_triton.language import core as core
 from teeny_triton.language import math as math
 from teeny_triton.language import random as random
 from teeny_triton.language.atomic import atomic_add as atomic_add
@@ -35,8 +38,10 @@ from teeny_triton.language.creation import scratch as scratch
 from teeny_triton.language.creation import zeros as zeros
 from teeny_triton.language.creation import zeros_like as zeros_like
 from teeny_triton.language.debug import assume as assume
+from teeny_triton.language.debug import debug_barrier as debug_barrier
 from teeny_triton.language.debug import device_assert as device_assert
 from teeny_triton.language.debug import device_print as device_print
+from teeny_triton.language.debug import inline_asm_elementwise as inline_asm_elementwise
 from teeny_triton.language.debug import max_constancy as max_constancy
 from teeny_triton.language.debug import max_contiguous as max_contiguous
 from teeny_triton.language.debug import multiple_of as multiple_of
@@ -170,6 +175,8 @@ from teeny_triton.language.sort import sort as sort
 from teeny_triton.language.sort import topk as topk
 from teeny_triton.language.tile import Operand as Operand
 from teeny_triton.language.tile import Tile as Tile
+from teeny_triton.language.tile import tile as tile
 
 dtype = type(f32)
 tensor = Tile
+to_tensor = tile

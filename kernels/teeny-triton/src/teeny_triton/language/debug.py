@@ -83,6 +83,22 @@ def assume(condition: object) -> None:
         raise KernelError("the assumption is false")
 
 
+def debug_barrier() -> None:
+    """Accepted for compatibility: a program is one thread, which need not wait for itself."""
+
+
+def inline_asm_elementwise(*arguments: object, **options: object) -> Tile:
+    """Refuse: this is assembly of a GPU.
+
+    Raises:
+        KernelError: always.
+    """
+    raise KernelError(
+        "inline assembly is written for one kind of machine, so it is not part of the language",
+        hint="write the function by tl operations; they become vector instructions",
+    )
+
+
 def multiple_of(x: Tile, values: object) -> Tile:
     """Accepted for compatibility; returns `x`."""
     return x
