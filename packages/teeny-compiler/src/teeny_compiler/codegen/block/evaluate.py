@@ -89,7 +89,8 @@ class Evaluator:
 
     `scalars` are the new values of scalars, `buffers` the tiles that lie in memory, `stepped` the
     carried index tiles, as an initial tile and what has been added to all of it, `assumed` the
-    comparisons that hold everywhere in the code that is written.
+    comparisons that hold everywhere in the code that is written, and the remainders of indices that
+    are less than the divisor.
     """
 
     facts: Facts
@@ -144,14 +145,14 @@ class Evaluator:
         return tl.Tile(self(value, window)).reshape(()).value
 
     def _make(self, value: Value, window: Window) -> Value:
+        if value in self.assumed:
+            return self._assumed(value, window)
         buffer = self.buffers.get(value)
         if buffer is not None:
             return tl.load(buffer.at(window)).value
         if value in self.stepped:
             return self._stepped(value, window)
         op = self.facts.definition[value]
-        if value in self.assumed:
-            return self.builder.full(window.extent, True, bool_)
         if op.opcode in ELEMENTWISE or op.opcode == "addptr":
             return self._elementwise(op, window)
         if op.opcode == "split":
@@ -160,6 +161,12 @@ class Evaluator:
         if make is None:
             raise CompileError(f"cannot compute a part of {op.opcode!r}")
         return make(self, op, window)
+
+    def _assumed(self, value: Value, window: Window) -> Value:
+        """Return a comparison as true, and a remainder as what is divided."""
+        if value.type.element == bool_:
+            return self.builder.full(window.extent, True, bool_)
+        return self(self.facts.definition[value].operands[0], window)
 
     def _stepped(self, value: Value, window: Window) -> Value:
         start, added = self.stepped[value]
@@ -220,6 +227,15 @@ def _trans(e: Evaluator, op: Op, window: Window) -> Value:
     return e.builder.op("trans", e(op.operands[0], window.pick(places)), order=tuple(order))
 
 
+def _flip(e: Evaluator, op: Op, window: Window) -> Value:
+    axis, extent = op.attrs["axis"], op.result.type.shape[op.attrs["axis"]]
+    place = _minus(extent - window.extent[axis], window.origin[axis])
+    origin = [*window.origin]
+    origin[axis] = place.value if isinstance(place, tl.Tile) else place
+    inner = e(op.operands[0], Window(tuple(origin), window.extent))
+    return inner if window.extent[axis] == 1 else e.builder.op("flip", inner, axis=axis)
+
+
 def _reshape(e: Evaluator, op: Op, window: Window) -> Value:
     sources = unit_axes(op)
     assert sources is not None
@@ -254,6 +270,7 @@ _MAKERS: Mapping[str, Maker] = {
     "expand_dims": _expand_dims,
     "broadcast": _broadcast,
     "trans": _trans,
+    "flip": _flip,
     "reshape": _reshape,
     "join": _join,
     "load": _load,

@@ -23,14 +23,15 @@ COSTLY = 8
 """From here on a value that two loops need is kept in memory instead of computed twice."""
 
 ELEMENTWISE = frozenset({*UNARY, *BINARY, *COMPARISONS, "fma", "where", "cast", "bitcast"})
-MOVES = frozenset({"splat", "expand_dims", "broadcast", "trans", "join", "split"})
+MOVES = frozenset({"splat", "expand_dims", "broadcast", "trans", "join", "split", "flip"})
 LAZY = ELEMENTWISE | MOVES | {"arange", "load", "addptr", "const"}
 """Opcodes whose results can be computed for any part of the tile, where that part is wanted."""
 
 _MASKS = {"load": 1, "store": 2, "atomic_rmw": 2}
 
 Axes: TypeAlias = tuple[int | None, ...]
-"""For each axis of a value the axis of the loops that it follows, None where it stays at 0."""
+"""For each axis of a value the axis of the loops that it follows, None where it stays at 0 (or
+runs in another order)."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,9 @@ class Facts:
             for place, axis in enumerate(op.attrs["order"]):
                 moved[axis] = axes[place]
             yield op.operands[0], tuple(moved)
+        elif op.opcode == "flip":
+            axis = op.attrs["axis"]
+            yield op.operands[0], (*axes[:axis], None, *axes[axis + 1 :])
         elif op.opcode == "reshape":
             yield op.operands[0], _through(op, axes)
         elif op.opcode == "join":

@@ -6,11 +6,15 @@ from dataclasses import replace
 from functools import lru_cache
 
 from teeny_triton import Target
+from teeny_triton.expand import expand
 from teeny_triton.ir import Function, walk
 from teeny_triton.passes import simplify, without
 
 from teeny_compiler.codegen.block import block
 from teeny_compiler.codegen.cpu import kernel as _kernel
+
+NATIVE = frozenset({"flip"})
+"""The opcodes that are lowered here though `expand` could rewrite them."""
 
 
 @lru_cache(maxsize=64)
@@ -18,7 +22,8 @@ def _emitted(function: Function, target: Target) -> _kernel.Kernel:
     if any(op.opcode == "breakpoint" for op in walk(function.body)):  # of interpreters only
         function = replace(function, body=simplify(without(function.body, "breakpoint")))
     lanes = _kernel.lanes_of(function, target)
-    return _kernel.emit(block(function, target, lanes), target, lanes)
+    primitive = expand(function, lanes, NATIVE)
+    return _kernel.emit(block(primitive, target, lanes), target, lanes)
 
 
 def emit_kernel(function: Function, target: Target) -> str:

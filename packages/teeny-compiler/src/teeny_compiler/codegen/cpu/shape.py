@@ -88,6 +88,13 @@ def _joined(a: Linear, b: Linear, shape: tuple[int, ...], index: Indices) -> Lin
     return Linear(shape, terms, a.pointer)
 
 
+def flip(e: Emitter, op: Op) -> None:
+    """Emit `flip`."""
+    shape = op.result.type.shape
+    index = np.flip(_numbers(shape), op.attrs["axis"]).reshape(-1)
+    e.define(op.result, e.tile(op.operands[0]).moved(e.c, shape, index))
+
+
 def split(e: Emitter, op: Op) -> None:
     """Emit `split`."""
     tile, shape = e.tile(op.operands[0]), op.results[0].type.shape
@@ -103,5 +110,6 @@ EMITTERS: Mapping[str, EmitOp] = {
     "reshape": reshape,
     "join": join,
     "cat": cat,
+    "flip": flip,
     "split": split,
 }
