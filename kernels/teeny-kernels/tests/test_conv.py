@@ -5,9 +5,11 @@ from teeny_core.op import Attrs, get
 from teeny_kernels.templates import (
     conv,
     conv_channels,
+    conv_cut,
     conv_grad_weight,
     conv_rows,
     conv_taps,
+    conv_winograd,
 )
 from teeny_kernels.testing import contiguous, operand, run
 from teeny_triton import Target
@@ -207,3 +209,98 @@ def test_dtypes(wide: Target, dtype, name):
         reference = get(op).reference(Attrs(attrs), *exact)
         scale = np.abs(reference).max()
         np.testing.assert_allclose(out.astype(float), reference, atol=tolerance * scale)
+
+
+def winograd(monkeypatch: pytest.MonkeyPatch, least: int = 1):
+    """Have Winograd's algorithm serve whatever it can, from `least` channels and filters on."""
+    monkeypatch.setattr(conv_winograd, "LEAST_CHANNELS", least)
+    monkeypatch.setattr(conv_winograd, "LEAST_ROWS", 1)
+    monkeypatch.setattr(conv, "_best", lambda of, *rest: conv_winograd.choose(of, *rest[:2]))
+
+
+CENTRED = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1)}
+
+# images, channels, height, width, filters, padding of rows and columns, groups
+WINOGRAD = {
+    "odd": (2, 3, 7, 9, 11, ((1, 1), (1, 1)), 1),
+    "even": (1, 2, 6, 8, 5, ((1, 1), (1, 1)), 1),
+    "wide": (1, 2, 5, 37, 4, ((0, 0), (0, 0)), 1),
+    "uneven": (1, 3, 5, 6, 3, ((0, 2), (2, 1)), 1),
+    "large padding": (1, 2, 2, 3, 3, ((3, 3), (4, 3)), 1),
+    "groups": (2, 6, 6, 7, 8, ((1, 1), (1, 1)), 2),
+    "rows of programs": (1, 1, 5, 80, 3, ((1, 1), (1, 1)), 1),
+}
+
+
+@pytest.mark.parametrize("op", ["conv2d", "conv2d_grad_input"])
+@pytest.mark.parametrize("name", WINOGRAD)
+def test_winograd(target: Target, monkeypatch: pytest.MonkeyPatch, name, op):
+    winograd(monkeypatch)
+    n, c, h, w, f, padding, groups = WINOGRAD[name]
+    rng = np.random.default_rng(0)
+    x, weight = rng.standard_normal((n, c, h, w)), rng.standard_normal((f, c // groups, 3, 3))
+    attrs = {**CENTRED, "padding": padding, "groups": groups}
+    shape = get("conv2d").reference(Attrs(attrs), x, weight).shape
+    inputs = (x, weight)
+    if op == "conv2d_grad_input":
+        attrs["input_shape"], shape = x.shape, x.shape
+        inputs = (
+            rng.standard_normal(get("conv2d").reference(Attrs(attrs), x, weight).shape),
+            weight,
+        )
+    inputs = tuple(a.astype(np.float32) for a in inputs)
+    plan = check(conv.CONV, op, attrs, inputs, shape, target)
+    assert [launch.function.name for launch in plan.launches][-1] == "conv_winograd"
+
+
+def test_winograd_over_runs_of_panels(target: Target, monkeypatch: pytest.MonkeyPatch):
+    winograd(monkeypatch)
+    monkeypatch.setattr(conv_winograd, "LEAST_FILTERS", 8)
+    monkeypatch.setattr(conv_winograd, "TILES", 4)
+    monkeypatch.setattr(conv_cut, "FLOPS", 1000)
+    attrs, x, w, _ = case("stride")
+    attrs["stride"] = (1, 1)
+    shape = get("conv2d").reference(Attrs(attrs), x, w).shape
+    plan = check(conv.CONV, "conv2d", attrs, (x, w), shape, target)
+    assert plan.launches[-1].grid[0] >= 5
+
+
+def test_winograd_with_an_epilogue_and_a_symbolic_batch(wide, monkeypatch):
+    winograd(monkeypatch)
+    attrs, x, w, dy = case("wide")
+    batch = symbol("n")
+    shapes = ((batch, *x.shape[1:]), w.shape)
+    other, out = dy.copy(), np.full(dy.shape, np.nan, np.float32)
+    strides = tuple(ScalarArg(s // 4, i64) for s in other.strides)
+    epilogue = Epilogue(add_and_relu, (operand(other),), f32, "add and relu", strides)
+    operands = tuple(contiguous(s, f32) for s in shapes)
+    to = contiguous((batch, *dy.shape[1:]), f32)
+    plan = conv.CONV.plan(Request("conv2d", attrs, operands, to, epilogue), wide)
+    run(plan, (x, w), out, extra=(other,), symbols={"n": 1})
+    exact = get("conv2d").reference(Attrs(attrs), *(a.astype(np.float64) for a in (x, w)))
+    np.testing.assert_allclose(out, np.maximum(exact + other, 0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [f64, bf16])
+def test_dtypes_of_winograd(wide: Target, monkeypatch: pytest.MonkeyPatch, dtype):
+    winograd(monkeypatch)
+    attrs, x, w, dy = case("wide")
+    x, w = (a.astype(dtype.numpy) for a in (x, w))
+    out = np.zeros(dy.shape, dtype.numpy)
+    plan = conv.CONV.plan(Request("conv2d", attrs, (operand(x), operand(w)), operand(out)), wide)
+    run(plan, (x, w), out)
+    exact = get("conv2d").reference(Attrs(attrs), *(a.astype(np.float64) for a in (x, w)))
+    tolerance = 1e-14 if dtype == f64 else 2.0**-8
+    np.testing.assert_allclose(out.astype(np.float64), exact, tolerance, tolerance)
+
+
+def test_winograd_loses_no_nan(wide: Target, monkeypatch: pytest.MonkeyPatch):
+    winograd(monkeypatch)
+    attrs, x, w, dy = case("wide")
+    x[0, 1, 2, 20] = np.nan
+    out = np.zeros(dy.shape, np.float32)
+    request = Request("conv2d", attrs, (operand(x), operand(w)), operand(out))
+    run(conv.CONV.plan(request, wide), (x, w), out)
+    assert np.isnan(out[:, :, 1:4, 19:22]).all()
+    assert np.isfinite(out[:, :, :, :18]).all()
+    assert np.isfinite(out[:, :, :, 24:]).all()

@@ -14,7 +14,14 @@ from teeny_kernels.kernels.correlation import Correlation
 from teeny_kernels.kernels.extremes import larger
 from teeny_kernels.kernels.sliding import Sliding, sliding
 from teeny_kernels.launching import Hook, buffer, launch, operand_buffer, output_buffer
-from teeny_kernels.templates import conv_channels, conv_cut, conv_rows, conv_taps, geometry
+from teeny_kernels.templates import (
+    conv_channels,
+    conv_cut,
+    conv_rows,
+    conv_taps,
+    conv_winograd,
+    geometry,
+)
 from teeny_kernels.templates.conv_cut import Cut, Use
 
 PLANE_WORK = 200_000
@@ -108,17 +115,16 @@ def _plan(
     launches: list[Launch] = []
     temps: list[Temp] = []
     for of in parts:
-        packed = buffer("temp", len(temps), x.dtype.accumulator)
-        use = Use(images, x, w, packed, y, hook)
         if _is_depthwise(of) and not pool:
-            launches.append(_depthwise(of, use, target))
+            launches.append(_depthwise(of, Use(images, x, w, (), y, hook), target))
             continue
         cut = _best(of, x.dtype, target, pool)
         if cut is None:
             return None
-        launches += cut.launches(use)
-        if cut.packed_size:
-            temps.append(Temp(cut.packed_size, packed.dtype))
+        kind = x.dtype.accumulator
+        own = tuple(buffer("temp", len(temps) + i, kind) for i in range(len(cut.sizes)))
+        temps += [Temp(size, kind) for size in cut.sizes]
+        launches += cut.launches(Use(images, x, w, own, y, hook))
     return Plan(tuple(launches), tuple(temps))
 
 
@@ -127,6 +133,7 @@ def _best(of: Correlation, dtype: DType, target: Target, pool: bool) -> Cut | No
         conv_rows.choose(of, dtype, target, pool=pool),
         conv_channels.choose(of, dtype, target, pool=pool),
         None if pool else conv_taps.choose(of, dtype, target),
+        None if pool else conv_winograd.choose(of, dtype, target),
     ]
     return min((cut for cut in cuts if cut), key=lambda cut: cut.cycles, default=None)
 

@@ -33,9 +33,9 @@ class ChannelsCut(Cut):
     t: Channels
 
     @property
-    def packed_size(self) -> int:
+    def sizes(self) -> tuple[int, ...]:
         """Elements of the packed filters."""
-        return self.t.packed_size
+        return (self.t.packed_size,)
 
     @property
     def cycles(self) -> float:
@@ -56,11 +56,12 @@ class ChannelsCut(Cut):
     def launches(self, use: Use) -> tuple[Launch, ...]:
         """Return the launches, in order."""
         t, of = self.t, self.t.of
-        moved = 2 * of.groups * of.filters * of.taps * use.packed.dtype.itemsize
+        (packed,) = use.temps
+        moved = 2 * of.groups * of.filters * of.taps * packed.dtype.itemsize
         pack = launch(
             pack_filters,
             (t.all_panels, of.groups),
-            {"w": use.w, "packed": use.packed},
+            {"w": use.w, "packed": packed},
             constants={"t": t},
             work=Work(0, moved),
         )
@@ -68,7 +69,7 @@ class ChannelsCut(Cut):
         main = launch(
             conv_channels,
             (parts, use.images, of.groups),
-            {"x": use.x, "w": use.packed, "y": use.y},
+            {"x": use.x, "w": packed, "y": use.y},
             constants={"t": t},
             hook=use.hook,
             work=conv_cut.work(of, use.images, use.x.dtype),

@@ -22,13 +22,13 @@ PROGRAMS = 16
 class Use:
     """One use of a convolution: the number of images, the buffers and the hook.
 
-    `packed` is memory of `Cut.packed_size` elements.
+    `temps` is memory of `Cut.sizes` elements.
     """
 
     images: Dim
     x: Buffer
     w: Buffer
-    packed: Buffer
+    temps: tuple[Buffer, ...]
     y: Buffer
     hook: Hook
 
@@ -40,9 +40,9 @@ class Cut(ABC):
     target: Target
 
     @property
-    def packed_size(self) -> int:
-        """Elements of the filters as the algorithm reads them, 0 if it reads them in place."""
-        return 0
+    def sizes(self) -> tuple[int, ...]:
+        """Elements of each buffer of filters as the algorithm reads them, of its accumulator."""
+        return ()
 
     @property
     @abstractmethod

@@ -30,9 +30,9 @@ class TapsCut(Cut):
     t: Taps
 
     @property
-    def packed_size(self) -> int:
+    def sizes(self) -> tuple[int, ...]:
         """Elements of the packed filters."""
-        return self.t.packed_size
+        return (self.t.packed_size,)
 
     @property
     def cycles(self) -> float:
@@ -50,17 +50,18 @@ class TapsCut(Cut):
     def launches(self, use: Use) -> tuple[Launch, ...]:
         """Return the launches, in order."""
         t, of = self.t, self.t.of
+        (packed,) = use.temps
         pack = launch(
             pack_taps,
             (of.channels, of.groups),
-            {"w": use.w, "packed": use.packed},
+            {"w": use.w, "packed": packed},
             constants={"t": replace(t, run=0)},
-            work=Work(0, 2 * t.packed_size * use.packed.dtype.itemsize),
+            work=Work(0, 2 * t.packed_size * packed.dtype.itemsize),
         )
         main = launch(
             conv_taps,
             (-(-of.rows // t.run), use.images, of.groups),
-            {"x": use.x, "w": use.packed, "y": use.y},
+            {"x": use.x, "w": packed, "y": use.y},
             constants={"t": t},
             hook=use.hook,
             work=conv_cut.work(of, use.images, use.x.dtype),
