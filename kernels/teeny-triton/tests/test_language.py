@@ -410,3 +410,21 @@ def test_program_ids() -> None:
     interpret(f.function, (2, 3, 4), [out])
     for z, y, x in itertools.product(range(4), range(3), range(2)):
         assert out[z, y, x] == x + 10 * y + 100 * z
+
+
+def test_functions_are_methods(run: Run) -> None:
+    x = np.float32([0.25, 1.0, 2.5])
+    names = ("abs", "exp", "exp2", "log", "log2", "sqrt", "sqrt_rn", "rsqrt", "sin", "cos", "erf")
+    names += ("sigmoid", "floor", "ceil", "softmax")
+    found = run(lambda x: tuple(getattr(x, name)() for name in names), x)
+    wanted = run(lambda x: tuple(getattr(tl, name)(x) for name in names), x)
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    n = np.int32([7, 8, 9])
+    more = run(lambda x, n: (x.fma(2, 1), x.fdiv(n), x.div_rn(n), n.cdiv(4), n.umulhi(n)), x, n)
+    np.testing.assert_array_equal(more[0], x * 2 + 1)
+    np.testing.assert_array_equal(more[1], x / n.astype(np.float32))
+    np.testing.assert_array_equal(more[2], more[1])
+    assert [a.tolist() for a in more[3:]] == [[2, 2, 3], [0, 0, 0]]
+    both = run(lambda x, n: (x.logical_and(n - 8), x.logical_or(n)), x, n)
+    assert [a.tolist() for a in both] == [[True, False, True], [True] * 3]

@@ -7,6 +7,7 @@ Inside a kernel every function here adds ops to the function that is being built
 from builtins import tuple as tuple
 
 from teeny_triton.language import core as core
+from teeny_triton.language import extra as extra
 from teeny_triton.language import math as math
 from teeny_triton.language import random as random
 from teeny_triton.language.atomic import atomic_add as atomic_add

@@ -140,27 +140,27 @@ def mul(a: Operand, b: Operand, sanitize_overflow: bool = False) -> Tile:
     return _binary("mul", a, b)
 
 
-def fdiv(a: Operand, b: Operand, ieee_rounding: bool = True) -> Tile:
-    """a / b, correctly rounded."""
-    return _binary("div", a, b)
+def fdiv(x: Operand, y: Operand, ieee_rounding: bool = False) -> Tile:
+    """x / y, correctly rounded in any case."""
+    return _binary("div", x, y)
 
 
 div_rn = fdiv
 
 
-def floordiv(a: Operand, b: Operand) -> Tile:
-    """Floor of a / b (Triton truncates integers)."""
-    return _binary("floordiv", a, b)
+def floordiv(x: Operand, y: Operand) -> Tile:
+    """Floor of x / y (Triton truncates integers)."""
+    return _binary("floordiv", x, y)
 
 
-def mod(a: Operand, b: Operand) -> Tile:
-    """a - floor(a / b) * b, with the sign of `b` (Triton gives the sign of `a`)."""
-    return _binary("mod", a, b)
+def mod(x: Operand, y: Operand) -> Tile:
+    """x - floor(x / y) * y, with the sign of `y` (Triton gives the sign of `x`)."""
+    return _binary("mod", x, y)
 
 
-def pow(a: Operand, b: Operand) -> Tile:
-    """a to the power of b."""
-    return _binary("pow", a, b)
+def pow(x: Operand, y: Operand) -> Tile:
+    """x to the power of y."""
+    return _binary("pow", x, y)
 
 
 class PropagateNan(enum.Enum):
@@ -170,25 +170,25 @@ class PropagateNan(enum.Enum):
     ALL = "NaN"
 
 
-def maximum(a: Operand, b: Operand, propagate_nan: PropagateNan = PropagateNan.NONE) -> Tile:
+def maximum(x: Operand, y: Operand, propagate_nan: PropagateNan = PropagateNan.NONE) -> Tile:
     """The larger of the two; a number rather than NaN, unless `propagate_nan` is ALL."""
-    return _extreme("max", a, b, propagate_nan)
+    return _extreme("max", x, y, propagate_nan)
 
 
-def minimum(a: Operand, b: Operand, propagate_nan: PropagateNan = PropagateNan.NONE) -> Tile:
+def minimum(x: Operand, y: Operand, propagate_nan: PropagateNan = PropagateNan.NONE) -> Tile:
     """The smaller of the two; a number rather than NaN, unless `propagate_nan` is ALL."""
-    return _extreme("min", a, b, propagate_nan)
+    return _extreme("min", x, y, propagate_nan)
 
 
-def _extreme(kind: str, a: Operand, b: Operand, propagate_nan: PropagateNan) -> Tile:
+def _extreme(kind: str, x: Operand, y: Operand, propagate_nan: PropagateNan) -> Tile:
     if not isinstance(propagate_nan, PropagateNan):
         raise KernelError(
             f"{propagate_nan!r} does not say what NaN gives",
             hint="pass tl.PropagateNan.NONE or tl.PropagateNan.ALL",
         )
-    dtype = semantic.common_dtype(raw(a), raw(b))
+    dtype = semantic.common_dtype(raw(x), raw(y))
     drops = dtype.is_float and propagate_nan is PropagateNan.NONE
-    return _binary(f"{kind}num" if drops else f"{kind}imum", a, b)
+    return _binary(f"{kind}num" if drops else f"{kind}imum", x, y)
 
 
 def clamp(
@@ -201,24 +201,24 @@ def clamp(
     return minimum(maximum(x, min, propagate_nan), max, propagate_nan)
 
 
-def fma(a: Operand, b: Operand, c: Operand) -> Tile:
-    """a * b + c, rounded once."""
-    return Tile(semantic.fma(raw(a), raw(b), raw(c)))
+def fma(x: Operand, y: Operand, z: Operand) -> Tile:
+    """x * y + z, rounded once."""
+    return Tile(semantic.fma(raw(x), raw(y), raw(z)))
 
 
-def umulhi(a: Operand, b: Operand) -> Tile:
+def umulhi(x: Operand, y: Operand) -> Tile:
     """High half of the unsigned product of 32- or 64-bit integers."""
-    return _binary("umulhi", a, b)
+    return _binary("umulhi", x, y)
 
 
-def where(condition: Operand, a: Operand, b: Operand) -> Tile:
-    """`a` where the condition holds, else `b`; both are evaluated."""
-    return Tile(semantic.where(raw(condition), raw(a), raw(b)))
+def where(condition: Operand, x: Operand, y: Operand) -> Tile:
+    """`x` where the condition holds, else `y`; both are evaluated."""
+    return Tile(semantic.where(raw(condition), raw(x), raw(y)))
 
 
-def compare(opcode: str, a: Operand, b: Operand) -> Tile:
+def compare(opcode: str, x: Operand, y: Operand) -> Tile:
     """Compare by name: eq, ne, lt, le, gt or ge."""
-    return Tile(semantic.compare(opcode, raw(a), raw(b)))
+    return Tile(semantic.compare(opcode, raw(x), raw(y)))
 
 
 def logical_not(x: Operand) -> Tile:
@@ -226,33 +226,35 @@ def logical_not(x: Operand) -> Tile:
     return Tile(semantic.unary("not", semantic.truth(raw(x))))
 
 
-def logical_and(a: Operand, b: Operand) -> Tile:
+def logical_and(x: Operand, y: Operand) -> Tile:
     """Whether both are nonzero; both are evaluated."""
-    return _binary("and", *(Tile(semantic.truth(raw(x))) for x in (a, b)))
+    return _binary("and", *(Tile(semantic.truth(raw(v))) for v in (x, y)))
 
 
-def logical_or(a: Operand, b: Operand) -> Tile:
+def logical_or(x: Operand, y: Operand) -> Tile:
     """Whether either is nonzero; both are evaluated."""
-    return _binary("or", *(Tile(semantic.truth(raw(x))) for x in (a, b)))
+    return _binary("or", *(Tile(semantic.truth(raw(v))) for v in (x, y)))
 
 
 @overload
-def cdiv(a: int, b: int) -> int: ...
+def cdiv(x: int, div: int) -> int: ...
 @overload
-def cdiv(a: Operand, b: Operand) -> Tile | int: ...
-def cdiv(a: Operand, b: Operand) -> Tile | int:
-    """a / b rounded up, for integers; of Python integers a Python integer."""
-    if isinstance(a, int) and isinstance(b, int):
-        return -(-a // b)
-    dividend, divisor = tile(a), tile(b)
-    if any(semantic.element(x.value).is_float for x in (dividend, divisor)):
+def cdiv(x: Operand, div: Operand) -> Tile | int: ...
+def cdiv(x: Operand, div: Operand) -> Tile | int:
+    """x / div rounded up, for integers; of Python integers a Python integer."""
+    if isinstance(x, int) and isinstance(div, int):
+        return -(-x // div)
+    dividend, divisor = tile(x), tile(div)
+    if any(semantic.element(v.value).is_float for v in (dividend, divisor)):
         raise KernelError("cdiv takes integers", hint="use tl.ceil(a / b) for floats")
     return (dividend + divisor - 1) // divisor
 
 
-def softmax(x: Tile, axis: int | None = None, keep_dims: bool = False) -> Tile:
-    """exp(x - max) / sum over an axis, the first by default as in Triton."""
-    axis = 0 if axis is None else axis
+def softmax(
+    x: Tile, dim: int | None = None, keep_dims: bool = False, ieee_rounding: bool = False
+) -> Tile:
+    """exp(x - max) / sum over an axis, the first by default as in Triton; the shape stays."""
+    axis = 0 if dim is None else dim
     shifted = exp(x - x.max(axis, keep_dims=True))
     return shifted / shifted.sum(axis, keep_dims=True)
 

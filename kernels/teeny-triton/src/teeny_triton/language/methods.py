@@ -120,6 +120,102 @@ class Methods:
         return _tile(first), _tile(second)
 
 
+class Functions:
+    """What a tile can do elementwise; each method is documented at the function of its name."""
+
+    __slots__ = ()
+
+    def abs(self) -> Tile:
+        """Magnitude."""
+        return _tile(_language().abs(self))
+
+    def exp(self) -> Tile:
+        """e to the power of this."""
+        return _tile(_language().exp(self))
+
+    def exp2(self) -> Tile:
+        """2 to the power of this."""
+        return _tile(_language().exp2(self))
+
+    def log(self) -> Tile:
+        """Natural logarithm."""
+        return _tile(_language().log(self))
+
+    def log2(self) -> Tile:
+        """Logarithm to base 2."""
+        return _tile(_language().log2(self))
+
+    def sqrt(self) -> Tile:
+        """Square root."""
+        return _tile(_language().sqrt(self))
+
+    def sqrt_rn(self) -> Tile:
+        """Square root."""
+        return _tile(_language().sqrt_rn(self))
+
+    def rsqrt(self) -> Tile:
+        """1 / sqrt(this)."""
+        return _tile(_language().rsqrt(self))
+
+    def sin(self) -> Tile:
+        """Sine."""
+        return _tile(_language().sin(self))
+
+    def cos(self) -> Tile:
+        """Cosine."""
+        return _tile(_language().cos(self))
+
+    def erf(self) -> Tile:
+        """Error function."""
+        return _tile(_language().erf(self))
+
+    def sigmoid(self) -> Tile:
+        """1 / (1 + exp(-this))."""
+        return _tile(_language().sigmoid(self))
+
+    def floor(self) -> Tile:
+        """Largest whole number not above."""
+        return _tile(_language().floor(self))
+
+    def ceil(self) -> Tile:
+        """Smallest whole number not below."""
+        return _tile(_language().ceil(self))
+
+    def fdiv(self, y: Operand, ieee_rounding: bool = False) -> Tile:
+        """Divide."""
+        return _tile(_language().fdiv(self, y, ieee_rounding))
+
+    def div_rn(self, y: Operand) -> Tile:
+        """Divide."""
+        return _tile(_language().div_rn(self, y))
+
+    def cdiv(self, div: Operand) -> Tile:
+        """Divide, rounding up."""
+        return _tile(_language().cdiv(self, div))
+
+    def fma(self, y: Operand, z: Operand) -> Tile:
+        """Multiply and add, rounding once."""
+        return _tile(_language().fma(self, y, z))
+
+    def umulhi(self, y: Operand) -> Tile:
+        """High half of the unsigned product."""
+        return _tile(_language().umulhi(self, y))
+
+    def logical_and(self, other: Operand) -> Tile:
+        """Whether both are nonzero."""
+        return _tile(_language().logical_and(self, other))
+
+    def logical_or(self, other: Operand) -> Tile:
+        """Whether either is nonzero."""
+        return _tile(_language().logical_or(self, other))
+
+    def softmax(
+        self, dim: int | None = None, keep_dims: bool = False, ieee_rounding: bool = False
+    ) -> Tile:
+        """exp(this - max) / sum over an axis, the first by default."""
+        return _tile(_language().softmax(self, dim, keep_dims, ieee_rounding))
+
+
 def _tile(x: Any) -> Tile:
     result: Tile = x
     return result

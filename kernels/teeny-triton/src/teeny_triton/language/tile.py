@@ -12,11 +12,11 @@ from teeny_triton.builder import Scalar
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer, Type, Value
 from teeny_triton.language import pointers, semantic
-from teeny_triton.language.methods import Methods
+from teeny_triton.language.methods import Functions, Methods
 from teeny_triton.language.semantic import Raw, Shape
 
 
-class Tile(Methods):
+class Tile(Methods, Functions):
     """A block of values, an address, or a scalar, known when the kernel runs.
 
     Operators promote as Triton does and broadcast with ranks aligned at the right. `//` and `%`
