@@ -9,6 +9,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from teeny_cli.cache import app as cache_app
+from teeny_cli.check import EXAMPLES as CHECK_EXAMPLES
+from teeny_cli.check import check
 from teeny_cli.compile import EXAMPLES as COMPILE_EXAMPLES
 from teeny_cli.compile import compile_model
 from teeny_cli.devices import devices
@@ -44,6 +46,7 @@ app = typer.Typer(
 app.add_typer(train_app, name="train")
 app.command("predict", epilog=PREDICT_EXAMPLES)(predict)
 app.command("compile", epilog=COMPILE_EXAMPLES)(compile_model)
+app.command("check", epilog=CHECK_EXAMPLES)(check)
 app.command("devices", epilog=examples("teeny devices", "teeny devices --json"))(devices)
 app.add_typer(cache_app, name="cache")
 

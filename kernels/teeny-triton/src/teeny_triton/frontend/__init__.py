@@ -12,6 +12,7 @@ from teeny_triton.frontend.annotations import Tuple as Tuple
 from teeny_triton.frontend.annotations import check_constant as check_constant
 from teeny_triton.frontend.annotations import check_contiguous as check_contiguous
 from teeny_triton.frontend.annotations import match as match
+from teeny_triton.frontend.annotations import stated as stated
 from teeny_triton.frontend.function import KernelFunction as KernelFunction
 from teeny_triton.frontend.function import Read as Read
 from teeny_triton.frontend.function import recording as recording
