@@ -21,6 +21,8 @@ from teeny_triton.language.atomic import atomic_xor as atomic_xor
 from teeny_triton.language.block_pointer import BlockPointer as BlockPointer
 from teeny_triton.language.block_pointer import advance as advance
 from teeny_triton.language.block_pointer import make_block_ptr as make_block_ptr
+from teeny_triton.language.contraction import dot as dot
+from teeny_triton.language.contraction import dot_scaled as dot_scaled
 from teeny_triton.language.control import Facts as Facts
 from teeny_triton.language.control import build_function as build_function
 from teeny_triton.language.control import for_ as for_
@@ -144,7 +146,6 @@ from teeny_triton.language.random import randn4x as randn4x
 from teeny_triton.language.random import uint_to_uniform_float as uint_to_uniform_float
 from teeny_triton.language.reduction import argmax as argmax
 from teeny_triton.language.reduction import argmin as argmin
-from teeny_triton.language.reduction import dot as dot
 from teeny_triton.language.reduction import max as max
 from teeny_triton.language.reduction import min as min
 from teeny_triton.language.reduction import prod as prod

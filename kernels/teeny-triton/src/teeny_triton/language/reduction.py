@@ -1,4 +1,4 @@
-"""Reductions over one axis or all, and matrix products."""
+"""Reductions over one axis or all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from teeny_triton.language.tile import (
     DTypeLike,
     Operand,
     Tile,
-    as_dtype,
     reduction,
     tile,
 )
@@ -118,25 +117,6 @@ def reduce(
         ones = (1,) * len(shape) if axis is None else (*shape[:place], 1, *shape[place + 1 :])
         results = [r.expand_dims(0).reshape(ones) for r in results]
     return as_given(x, results)
-
-
-def dot(
-    a: Tile,
-    b: Tile,
-    acc: Tile | None = None,
-    input_precision: str | None = None,
-    allow_tf32: bool | None = None,
-    max_num_imprecise_acc: int | None = None,
-    out_dtype: DTypeLike | None = None,
-) -> Tile:
-    """Return `a @ b`, plus `acc` when given: f16, bf16, f8 and f32 sum in f32, i8 and u8 in i32.
-
-    Matrices are [M, K] and [K, N], or batches of them: [B, M, K] and [B, K, N].
-    The precision options of GPUs are accepted and not needed: f32 is multiplied as f32.
-    """
-    start = None if acc is None else acc.value
-    result = Tile(semantic.dot(a.value, b.value, start))
-    return result if out_dtype is None else result.to(as_dtype(out_dtype))
 
 
 def _extreme(

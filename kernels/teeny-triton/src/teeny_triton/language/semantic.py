@@ -16,7 +16,7 @@ from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer, Type, Value
 from teeny_triton.language import pointers
 from teeny_triton.language.promotion import computation_dtype, scalar_dtype
-from teeny_triton.rules import NARROW_FLOATS, accumulator
+from teeny_triton.rules import NARROW_FLOATS
 
 Raw: TypeAlias = Value | Scalar
 Shape: TypeAlias = tuple[int, ...]
@@ -327,15 +327,8 @@ def reduce(kind: str, x: Value, axis: int | None, *, keep_dims: bool = False) ->
     return expand_dims(result, axis) if keep_dims else result
 
 
-def dot(a: Value, b: Value, acc: Value | None) -> Value:
-    """Multiply matrices, adding to `acc` when it is given."""
-    left, right = element(a), element(b)
-    dtype = accumulator(left, right)
-    if dtype is None:
-        raise KernelError(
-            f"dot cannot multiply {left} by {right}",
-            hint="both must have one type: f16, bf16, f32, f64, i8, u8, f8e4m3 or f8e5m2",
-        )
+def dot(a: Value, b: Value, acc: Value | None, dtype: DType) -> Value:
+    """Multiply matrices, adding up in `dtype`, to `acc` when it is given."""
     (*batch, rows, depth), (*others, inner, columns) = _matrix(a), _matrix(b)
     if batch != others or len(batch) > 1 or depth != inner:
         raise KernelError(
