@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import teeny_triton.language as tl
-from teeny_core import CompileError, DType, bool_
+from teeny_core import CompileError, DType, bool_, i64
 from teeny_triton import Builder
-from teeny_triton.ir import Op, Type, Value
+from teeny_triton.builder import current
+from teeny_triton.ir import Op, Pointer, Type, Value
 
 from teeny_compiler.codegen.block.facts import ELEMENTWISE, Facts, unit_axes
 
@@ -56,6 +57,22 @@ class Buffer:
             shape = tuple(extent if a == axis else 1 for a in range(rank))
             base = base + (tl.arange(0, extent) * stride).reshape(*shape)
         return base.broadcast_to(*window.extent)
+
+
+def memory_dtype(element: DType | Pointer) -> DType:
+    """Return the type in which memory holds elements: addresses are held as numbers."""
+    return i64 if isinstance(element, Pointer) else element
+
+
+def in_memory(x: Value) -> tl.Tile:
+    """Return a tile as memory holds it."""
+    return tl.Tile(_recast(x, memory_dtype(x.type.element)))
+
+
+def _recast(x: Value, element: DType | Pointer) -> Value:
+    if x.type.element == element:
+        return x
+    return current().op("bitcast", x, wanted=Type(x.type.shape, element))
 
 
 def _minus(place: Place, start: Place) -> tl.Tile | int:
@@ -149,7 +166,7 @@ class Evaluator:
             return self._assumed(value, window)
         buffer = self.buffers.get(value)
         if buffer is not None:
-            return tl.load(buffer.at(window)).value
+            return _recast(tl.load(buffer.at(window)).value, value.type.element)
         if value in self.stepped:
             return self._stepped(value, window)
         op = self.facts.definition[value]
@@ -249,10 +266,15 @@ def _reshape(e: Evaluator, op: Op, window: Window) -> Value:
 
 
 def _join(e: Evaluator, op: Op, window: Window) -> Value:
-    if window.extent[-1] != 2:
-        raise CompileError("cannot compute half of the last axis of a join")
     inner = window.without(len(window.extent) - 1)
-    return e.builder.op("join", *(e(operand, inner) for operand in op.operands))
+    half = window.origin[-1]
+    if window.extent[-1] == 2:
+        return e.builder.op("join", *(e(operand, inner) for operand in op.operands))
+    last = len(window.extent) - 1
+    if isinstance(half, int):
+        return e.builder.op("expand_dims", e(op.operands[half], inner), axis=last)
+    first, second = (tl.Tile(e(operand, inner)) for operand in op.operands)
+    return tl.where(tl.Tile(half) == 0, first, second).expand_dims(last).value
 
 
 def _load(e: Evaluator, op: Op, window: Window) -> Value:

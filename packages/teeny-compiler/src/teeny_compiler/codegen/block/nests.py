@@ -10,7 +10,7 @@ import teeny_triton.language as tl
 from teeny_core import DType, i32
 from teeny_triton.ir import Value
 
-from teeny_compiler.codegen.block.evaluate import Buffer, Evaluator, Place, Window
+from teeny_compiler.codegen.block.evaluate import Buffer, Evaluator, Place, Window, in_memory
 from teeny_compiler.codegen.block.facts import WRITES, Facts, mask_of
 from teeny_compiler.codegen.block.masks import (
     Bound,
@@ -63,7 +63,7 @@ class Nest:
     def write(self, root: Root, window: Window, inputs: Sequence[Value]) -> None:
         """Do the work of a store or keep for a window."""
         if root.buffer is not None:
-            tl.store(root.buffer.at(window), tl.Tile(inputs[0]))
+            tl.store(root.buffer.at(window), in_memory(inputs[0]))
             return
         assert root.op is not None
         operands = list(inputs)

@@ -15,7 +15,7 @@ from teeny_core import DType
 from teeny_triton.ir import Value
 
 from teeny_compiler.codegen.block.accumulate import Accumulator, Fold
-from teeny_compiler.codegen.block.evaluate import Buffer, Place, Window, plus
+from teeny_compiler.codegen.block.evaluate import Buffer, Place, Window, in_memory, plus
 from teeny_compiler.codegen.block.masks import Bound
 from teeny_compiler.codegen.block.nests import Nest, bound_of, clipped
 from teeny_compiler.codegen.block.plan import Group, Root
@@ -156,7 +156,7 @@ class _Pass:
                 tile = tl.Tile(values[0]).reshape(-1, width)
                 blocks.append(Fold(root.op).block(tile, 1, window.origin[-1]))
             elif root.value is not None and root.value in self.rows.local:
-                tl.store(self.rows.local[root.value].at(window), tl.Tile(values[0]))
+                tl.store(self.rows.local[root.value].at(window), in_memory(values[0]))
             else:
                 self.nest.write(root, window, values)
         return blocks
