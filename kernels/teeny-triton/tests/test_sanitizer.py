@@ -289,6 +289,27 @@ def hashed(x: Ptr[f32], n: i32, BLOCK: constexpr):
     tl.atomic_add(x + slot, 1.0)
 
 
+@kernel
+def chosen(x: Ptr[f32], stride: i32, n: i32, BLOCK: constexpr):
+    i = tl.arange(0, BLOCK)
+    if n > 0:
+        offset = i[:, None] * stride  # overflow
+    else:
+        offset = i[:, None] + stride
+    place = x + tl.where(i[:, None] < n, tl.trans(tl.broadcast_to(offset, (BLOCK, 2)).T), 0)
+    total = tl.reduce(tl.load(x + i), 0, lambda a, b: a + b)
+    tl.store(place, total)
+
+
+def test_overflow_is_followed_through_branches_and_movements() -> None:
+    x = floats(4)
+    found = findings(chosen.function(BLOCK=4), (1,), [x, 1 << 30, 3])
+    lines = [f.location.line for f in found if f.kind == "overflow" and f.location]
+    assert lines == marked(chosen, "overflow")
+    kinds = {f.kind for f in findings(chosen.function(BLOCK=4), (1,), [x, 1 << 30, 2])}
+    assert kinds == {"bounds"}  # the lanes that overflow are not chosen
+
+
 def test_hashes_may_wrap() -> None:
     x = np.zeros(7, np.float32)
     sanitize(hashed.function(BLOCK=64), (2,), [x, 7])
@@ -514,6 +535,93 @@ def matmul(a: Ptr[f32], b: Ptr[f32], c: Ptr[f32], M: i32, N: i32, K: i32, B: con
         acc = tl.dot(x, y, acc)
         left, right = left + B, right + B * N
     tl.store(c + row * N + column, acc, mask=(row < M) & (column < N))
+
+
+@kernel
+def layer_norm_backward(
+    dx: Ptr[f32], dy: Ptr[f32], dw: Ptr[f32], x: Ptr[f32], w: Ptr[f32], locks: Ptr[i32],
+    N: i32, GROUPS: constexpr, BLOCK: constexpr,
+):  # fmt: skip
+    row, column = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = column < N
+    at = row * N + column
+    value = tl.load(x + at, mask=inside, other=0.0)
+    gradient = tl.load(dy + at, mask=inside, other=0.0)
+    mean = tl.sum(value, axis=0) / N
+    centred = tl.where(inside, value - mean, 0.0)
+    scale = 1 / tl.sqrt(tl.sum(centred * centred, axis=0) / N + 1e-5)
+    normal = centred * scale
+    weighted = tl.load(w + column, mask=inside, other=0.0) * gradient
+    along = tl.sum(normal * weighted, axis=0) / N
+    constant = tl.sum(weighted, axis=0) / N
+    tl.store(dx + at, (weighted - normal * along - constant) * scale, mask=inside)
+    group = row % GROUPS
+    lock, count = locks + group, locks + GROUPS + group
+    partial = dw + group * N + column
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    total = gradient * normal
+    if tl.load(count) == 0:
+        tl.atomic_xchg(count, 1)
+    else:
+        total += tl.load(partial, mask=inside)
+    tl.store(partial, total, mask=inside)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@kernel
+def attention(q: Ptr[f32], k: Ptr[f32], v: Ptr[f32], out: Ptr[f32], N: i32, D: constexpr,
+              ROWS: constexpr, COLUMNS: constexpr):  # fmt: skip
+    row, depth = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, D)
+    queries = tl.load(q + row[:, None] * D + depth[None, :], mask=row[:, None] < N, other=0.0)
+    largest = tl.full((ROWS,), -float("inf"), f32)
+    total, acc = tl.zeros((ROWS,), f32), tl.zeros((ROWS, D), f32)
+    for start in range(0, N, COLUMNS):
+        column = start + tl.arange(0, COLUMNS)
+        place, inside = column[:, None] * D + depth[None, :], column[:, None] < N
+        scores = tl.dot(queries, tl.load(k + place, mask=inside, other=0.0).T)
+        scores = tl.where(column[None, :] < N, scores, -float("inf"))
+        larger = tl.maximum(largest, tl.max(scores, axis=1))
+        share, raised = tl.exp(largest - larger), tl.exp(scores - larger[:, None])
+        total = total * share + tl.sum(raised, axis=1)
+        acc = tl.dot(raised, tl.load(v + place, mask=inside, other=0.0), acc * share[:, None])
+        largest = larger
+    place = row[:, None] * D + depth[None, :]
+    tl.store(out + place, acc / total[:, None], mask=row[:, None] < N)
+
+
+def test_the_locked_sums_of_layer_norm_have_no_findings() -> None:
+    rng = np.random.default_rng(0)
+    x, dy = (rng.standard_normal((9, 20)).astype(np.float32) for _ in range(2))
+    w = rng.standard_normal(20).astype(np.float32)
+    dx, dw = np.zeros_like(x), np.zeros((2, 20), np.float32)
+    function = layer_norm_backward.function(GROUPS=2, BLOCK=32)
+    sanitize(function, (9,), [dx, dy, dw, x, w, np.zeros(4, np.int32), 20])
+
+    def weighed(x: Any, w: Any) -> Any:
+        """What dy weighs of the layer's output, for rows of x along the first axis."""
+        normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        return (normal * w * dy).sum((-2, -1))
+
+    step, wide, weight = 1e-6, x.astype(np.float64), w.astype(np.float64)
+    moves = step * np.eye(x.size).reshape(-1, *x.shape)
+    slopes = (weighed(wide + moves, weight) - weighed(wide - moves, weight)) / (2 * step)
+    np.testing.assert_allclose(dx, slopes.reshape(x.shape), atol=1e-5)
+    moves = step * np.eye(20)[:, None]
+    slopes = (weighed(wide, weight + moves) - weighed(wide, weight - moves)) / (2 * step)
+    np.testing.assert_allclose(dw.sum(axis=0), slopes, atol=1e-5)
+
+
+def test_attention_has_no_findings() -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((21, 8)).astype(np.float32) for _ in range(3))
+    out = np.empty_like(q)
+    sanitize(attention.function(D=8, ROWS=8, COLUMNS=16), (3,), [q, k, v, out, 21])
+    scores = q.astype(np.float64) @ k.T
+    share = np.exp(scores - scores.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(out, share @ v, atol=1e-5)
 
 
 def test_good_kernels_have_no_findings() -> None:

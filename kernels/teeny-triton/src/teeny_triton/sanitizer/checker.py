@@ -245,6 +245,7 @@ class _Program(Program):
             f"{origin.opcode} overflows {kind} in an offset of a {op.opcode}",
             int(np.flatnonzero(lost)[0]),
             hint="compute it in 64 bits: tl.program_id(0).to(tl.int64) * stride",
+            access=op,
         )
         return mask & ~lost
 
@@ -352,9 +353,12 @@ class _Program(Program):
         lanes: _Lanes | None = None,
         position: int = 0,
         hint: str | None = None,
+        access: Op | None = None,
     ) -> None:
-        """Report what `op` does in a lane, given flat, and to which element."""
-        shape = (*op.operands, *op.results)[0].type.shape
+        """Report what `op` does in a lane, given flat, and to which element; the lane is one of
+        `access`, if that is another op.
+        """
+        shape = (access or op).operands[0].type.shape
         where = tuple(int(i) for i in np.unravel_index(lane, shape)) if shape else ()
         tensor = None if lanes is None else lanes.region.name
         index = None if lanes is None else lanes.tensor.index(int(lanes.elements[position]))

@@ -51,15 +51,14 @@ def offset_ops(function: Function) -> frozenset[Op]:
 
 def _note_carried(op: Op, sources: dict[Value, Sequence[Value]]) -> None:
     """Note what the arguments of loops and the results of loops and branches may be."""
-    if not op.regions:
-        return
-    yields = [region.ops[-1].operands for region in op.regions if region.ops]
     if op.opcode == "if":
+        yields = [region.ops[-1].operands for region in op.regions]
         for position, result in enumerate(op.results):
             sources[result] = [values[position] for values in yields]
+    if op.opcode not in ("for", "while"):
         return
     inits = op.operands[carried_start(op) :]
-    pairs = list(zip(inits, yields[-1], strict=True))
+    pairs = list(zip(inits, op.regions[-1].ops[-1].operands, strict=True))
     for values in (op.results, *(carried_arguments(op, region) for region in op.regions)):
         sources.update(zip(values, pairs, strict=True))
 
