@@ -371,3 +371,18 @@ def test_verification_runs_when_debugging(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("TEENY_DEBUG", "1")
     with pytest.raises(KernelError, match="is not a valid name"), build_function("9 lives", []):
         pass
+
+
+def test_a_region_may_begin_with_a_value() -> None:
+    """`{` begins attributes only where a name follows."""
+    text = """func @f(%x: ptr<i32>, %c: bool) {
+  if %c {
+    %0 = const {value = 1} : i32
+    store %x, %0
+    yield
+  } {
+    yield
+  }
+}
+"""
+    assert str(verify(parse(text))) == text

@@ -141,7 +141,7 @@ class _Parser:
             operands.append(self.use())
             if not self.accept(","):
                 break
-        attrs = self.attributes() if self.at("{") and self.at("=", ahead=2) else {}
+        attrs = self.attributes() if self._starts_attributes() else {}
         types = self.types() if self.accept(":") else []
         if len(types) != len(names):
             token = self.next
@@ -152,6 +152,11 @@ class _Parser:
             regions.append(self.block(arguments))
         results = tuple(self.define(n, t) for n, t in zip(names, types, strict=True))
         return Op(opcode, tuple(operands), results, attrs, tuple(regions))
+
+    def _starts_attributes(self) -> bool:
+        """Whether `{name = …` comes next, and not a region that begins with `%a = …`."""
+        named = self.at("{") and self.tokens[self.position + 1].kind == "word"
+        return named and self.at("=", ahead=2)
 
     def _starts_op(self) -> bool:
         """Whether the value that comes next is a result of the next op: `%a = ` or `%a, %b = `."""
