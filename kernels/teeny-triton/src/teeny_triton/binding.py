@@ -25,6 +25,7 @@ from teeny_triton.frontend import (
     Tuple,
     check_constant,
     check_contiguous,
+    describe,
     match,
 )
 from teeny_triton.ir import Pointer
@@ -152,7 +153,10 @@ class _Binder:
             return self.items(name, root, spec, value)
         if isinstance(value, TensorDescriptor):
             return self.descriptor(name, root, spec, value)
-        if not is_run_time(value) or self.is_one(name, root, spec, value):
+        if not is_run_time(value):
+            self.require_default(name, root, spec, value)
+            return fixed(value)
+        if self.is_one(name, root, spec, value):
             return fixed(value)
         return self.run_time(name, root, spec, value)
 
@@ -206,6 +210,18 @@ class _Binder:
             return own
         require_fit(name, wanted, own, value)
         return wanted
+
+    def require_default(self, name: str, root: str, spec: Spec, value: Any) -> None:
+        """See that an object which is no number and has no memory may be passed.
+
+        Raises:
+            KernelError: the annotation asks for a number or for memory, and the object is not
+                the parameter's default, such as None.
+        """
+        default = self.kernel.signature.parameters[root].default
+        if not isinstance(spec, Free) and not (name == root and value is default):
+            wanted = describe(spec, self.variables)
+            raise KernelError(f"argument `{name}` must be {wanted}, not {value!r}")
 
     def is_one(self, name: str, root: str, spec: Spec, value: Any) -> bool:
         """Whether a number is specialised as the constant 1."""

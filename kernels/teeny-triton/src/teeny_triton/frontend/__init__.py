@@ -11,6 +11,7 @@ from teeny_triton.frontend.annotations import Structure as Structure
 from teeny_triton.frontend.annotations import Tuple as Tuple
 from teeny_triton.frontend.annotations import check_constant as check_constant
 from teeny_triton.frontend.annotations import check_contiguous as check_contiguous
+from teeny_triton.frontend.annotations import describe as describe
 from teeny_triton.frontend.annotations import match as match
 from teeny_triton.frontend.annotations import stated as stated
 from teeny_triton.frontend.function import KernelFunction as KernelFunction
