@@ -24,15 +24,6 @@ def simplify(block: Block, known: Mapping[Value, Value] | None = None) -> Block:
     return _sweep(_forward(forwarded, repeated(forwarded)), set())
 
 
-def without(block: Block, opcode: str) -> Block:
-    """Drop all ops of an opcode that has no results."""
-    kept = (op for op in block.ops if op.opcode != opcode)
-    ops = [
-        replace(op, regions=tuple(without(region, opcode) for region in op.regions)) for op in kept
-    ]
-    return Block(block.arguments, ops)
-
-
 def written(block: Block, pointers: Iterable[Value]) -> frozenset[Value]:
     """Return those of `pointers` through which `block` may store."""
     roots: dict[Value, set[Value]] = {pointer: {pointer} for pointer in pointers}

@@ -143,6 +143,11 @@ def _assert(builder: Builder, op: Op, lanes: int) -> Sequence[tl.Tile]:
     return ()
 
 
+def _breakpoint(builder: Builder, op: Op, lanes: int) -> Sequence[tl.Tile]:
+    """Do nothing: only interpreters stop."""
+    return ()
+
+
 EXPANDED: Mapping[str, Expansion] = {
     "reduce_by": reduce_by,
     "scan": scan,
@@ -152,5 +157,6 @@ EXPANDED: Mapping[str, Expansion] = {
     "histogram": _histogram,
     "dot": _dot,
     "device_assert": _assert,
+    "breakpoint": _breakpoint,
 }
 """The opcodes that `expand` rewrites; of `dot` only batches, of `device_assert` only tiles."""

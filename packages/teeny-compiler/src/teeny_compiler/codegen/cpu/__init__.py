@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 from teeny_triton import Target
 from teeny_triton.expand import expand
-from teeny_triton.ir import Function, walk
-from teeny_triton.passes import simplify, without
+from teeny_triton.ir import Function
 
 from teeny_compiler.codegen.block import block
 from teeny_compiler.codegen.cpu import kernel as _kernel
@@ -19,8 +17,6 @@ NATIVE = frozenset({"flip"})
 
 @lru_cache(maxsize=64)
 def _emitted(function: Function, target: Target) -> _kernel.Kernel:
-    if any(op.opcode == "breakpoint" for op in walk(function.body)):  # of interpreters only
-        function = replace(function, body=simplify(without(function.body, "breakpoint")))
     lanes = _kernel.lanes_of(function, target)
     primitive = expand(function, lanes, NATIVE)
     return _kernel.emit(block(primitive, target, lanes), target, lanes)
