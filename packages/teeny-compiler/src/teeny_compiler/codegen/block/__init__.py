@@ -16,6 +16,7 @@ from teeny_triton.passes import simplify
 
 from teeny_compiler.codegen.block.facts import Facts
 from teeny_compiler.codegen.block.program import Program, UnsupportedError
+from teeny_compiler.codegen.block.sums import merge_sums
 
 MOST_STEPS = 512  # instructions of a product that may be written out
 MOST_UNROLLED = 20_000  # instructions of a function that may be written out
@@ -36,7 +37,8 @@ def block(function: Function, target: Target, lanes: int) -> Function:
     builder = Builder(body)
     try:
         with builder.active():
-            Program(Facts(function), target, lanes, builder).run(function.body)
+            merged = replace(function, body=merge_sums(function.body))
+            Program(Facts(merged), target, lanes, builder).run(merged.body)
     except UnsupportedError as error:
         if _unrolled(function, lanes) > MOST_UNROLLED:
             raise CompileError(

@@ -1,14 +1,17 @@
 """Products of matrices: rows of B in registers against broadcast numbers of A.
 
 B is packed into panels as wide as a few vectors, by the same evaluation as everything else, so that
-masks, casts and transposes cost one pass over B. A is read where it lies. A block of results, some
-rows times one panel, stays in registers while K is walked.
+masks, casts and transposes cost one pass over B. A is read where it lies, if its numbers can be
+used as they are; else it is copied too. A block of results, some rows times one panel, stays in
+registers while K is walked. Where masks hold everywhere, which is asked once for a whole tile, they
+cost nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import teeny_triton.language as tl
 from teeny_core import DType
@@ -16,10 +19,45 @@ from teeny_triton import Target
 from teeny_triton.ir import Op, Value
 
 from teeny_compiler.codegen.block.evaluate import Buffer, Place, Window, plus
+from teeny_compiler.codegen.block.limits import Limits, is_true, limits_of
 from teeny_compiler.codegen.block.nests import Nest
 
 PACKED_ROWS = 8  # with no more rows of A than this, packing B costs more than it saves
 SHORT = 64  # rows of B that lie close enough together to be read where they are
+
+
+class Turns(Protocol):
+    """The products that are summed into one result: `count` of them, at most `most`."""
+
+    most: int
+    count: Place
+
+    @property
+    def starts(self) -> Mapping[Value, Value]:
+        """What the index tiles that the loop carries start from."""
+
+    def enter(self, turn: Place) -> None:
+        """Say what A and B are in one of the products."""
+
+
+@dataclass
+class Once:
+    """A product that stands alone."""
+
+    most: int = 1
+    count: Place = 1
+
+    @property
+    def starts(self) -> Mapping[Value, Value]:
+        """No loop carries anything."""
+        return {}
+
+    def enter(self, turn: Place) -> None:
+        """There is nothing to say."""
+
+
+Read = Callable[[Place, int, Place, Place], tl.Tile]
+"""`read(row, rows, turn, k)`: a column of A."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +69,7 @@ class Product:
     result: Buffer
     fresh: bool
     target: Target
+    turns: Turns = field(default_factory=Once)
 
     @property
     def a(self) -> Value:
@@ -43,60 +82,118 @@ class Product:
         return self.op.operands[1]
 
     @property
+    def depth(self) -> int:
+        """K, of one turn."""
+        return self.a.type.shape[1]
+
+    @property
     def accumulator(self) -> DType:
         """The type of the result."""
         element = self.op.result.type.element
         assert isinstance(element, DType)
         return element
 
+    @property
+    def lanes(self) -> int:
+        """Results in a vector register."""
+        return max(1, min(self.nest.lanes, self.target.lanes(self.accumulator)))
+
     def emit(self) -> None:
         """Write the loops."""
-        rows, depth = self.a.type.shape
         columns = self.b.type.shape[1]
-        lanes = max(self.nest.lanes, 1)
-        vectors = 1 if columns <= lanes else 2
-        width = min(columns, vectors * max(lanes, 2))
+        vectors = 1 if columns <= self.lanes else 2
+        width = min(columns, vectors * max(self.lanes, 2))
         registers = max(self.target.vector_registers, 8)
         height = max(1, (registers - vectors - 2) // vectors)
-        panel = self._pack(width) if self._is_packed(rows, depth) else None
-        heights = _heights(rows, height)
-        start = 0
-        for count, size in heights:
-            first = start
+        panel = self._pack(width) if self._is_packed() else None
+        limits = self._limits(self.a)
+        if not self._is_read_in_place(limits.assumptions):
+            copy = self._copy_a(limits)
+            self._multiply(width, height, panel, self._from(copy), enters=False)
+            return
+        met = self._always(limits)
+        if met is None:
+            self._multiply(width, height, panel, self._in_place, enters=True)
+            return
 
-            def walk(block: Place, size: int = size, first: int = first) -> None:
-                self._row_block(plus(first, block), size, width, panel)
+        def plain() -> None:
+            with self.nest.e.assuming(limits.assumptions):
+                self._multiply(width, height, panel, self._in_place, enters=True)
 
-            self.nest.loop(count * size, size, walk)
-            start += count * size
+        def masked() -> None:
+            with self.nest.e.region():
+                copy = self._copy_a(limits)
+                self._multiply(width, height, panel, self._from(copy), enters=False)
 
-    def _row_block(self, row: Place, size: int, width: int, panel: Buffer | None) -> None:
+        tl.if_(met, plain, masked)
+
+    # -- register tiles
+
+    def _multiply(
+        self, width: int, height: int, panel: Buffer | None, read: Read, *, enters: bool
+    ) -> None:
+        """Go over the results by blocks of registers: the rows of one panel, then the next."""
         columns = self.b.type.shape[1]
         whole = columns // width * width
-        self.nest.loop(whole, width, lambda j: self._block(row, size, j, width, panel))
+
+        def work(column: Place, width: int = width) -> None:
+            start = 0
+            for count, size in _heights(self.a.type.shape[0], height):
+
+                def block(row: Place, size: int = size, start: int = start) -> None:
+                    row = plus(start, row)
+                    self._block(row, size, column, width, panel, read, enters or panel is None)
+
+                self.nest.loop(count * size, size, block)
+                start += count * size
+
+        self.nest.loop(whole, width, work)
         if whole < columns:
             with self.nest.e.region():
-                self._block(row, size, whole, columns - whole, panel)
+                work(whole, columns - whole)
 
     def _block(
-        self, row: Place, size: int, column: Place, width: int, panel: Buffer | None
+        self,
+        row: Place,
+        size: int,
+        column: Place,
+        width: int,
+        panel: Buffer | None,
+        read: Read,
+        enters: bool,
     ) -> None:
         """Keep a block of results in registers over all of K."""
-        e, depth = self.nest.e, self.a.type.shape[1]
+        e = self.nest.e
         place = self.result.at(Window((row, column), (size, width)))
         start = tl.zeros((size, width), self.accumulator) if self.fresh else tl.load(place)
 
-        def step(k: tl.Tile, total: tl.Tile) -> tl.Tile:
-            with e.region():
-                left = tl.Tile(e(self.a, Window((row, k.value), (size, 1))))
-                if panel is None:
-                    right = tl.Tile(e(self.b, Window((k.value, column), (1, width))))
-                else:
-                    right = tl.load(panel.at(Window((column, k.value, 0), (1, 1, width))))
-                    right = right.reshape(1, width)
-                return self._multiply_add(left, right, total)
+        def turn(number: Place, total: tl.Tile) -> tl.Tile:
+            def step(k: tl.Tile, total: tl.Tile) -> tl.Tile:
+                with e.region():
+                    left = read(row, size, number, k.value)
+                    if panel is None:
+                        right = tl.Tile(e(self.b, Window((k.value, column), (1, width))))
+                    else:
+                        at = self._along(number, k.value)
+                        right = tl.load(panel.at(Window((column, at, 0), (1, 1, width))))
+                        right = right.reshape(1, width)
+                    return self._multiply_add(left, right, total)
 
-        (total,) = tl.for_(0, depth, 1, (start,), step)
+            if enters:
+                self.turns.enter(number)
+            (total,) = tl.for_(0, self.depth, 1, (total,), step)
+            return total
+
+        if self.turns.most == 1:
+            with e.region():
+                total = turn(0, start)
+        else:
+
+            def each(number: tl.Tile, total: tl.Tile) -> tl.Tile:
+                with e.region():
+                    return turn(number.value, total)
+
+            (total,) = tl.for_(0, _tile(self.turns.count), 1, (start,), each)
         tl.store(place, total)
 
     def _multiply_add(self, a: tl.Tile, b: tl.Tile, total: tl.Tile) -> tl.Tile:
@@ -104,70 +201,187 @@ class Product:
         y = b.to(self.accumulator).broadcast_to(*total.shape)
         return total + x * y
 
-    # -- packing
+    def _along(self, turn: Place, k: Place) -> Place:
+        """Return the place of a step in what holds all turns."""
+        if isinstance(turn, int):
+            return plus(turn * self.depth, k)
+        return plus((tl.Tile(turn) * self.depth).value, k)
 
-    def _is_packed(self, rows: int, depth: int) -> bool:
+    def _each_turn(self, work: Callable[[Place], None]) -> None:
+        """Do something for each turn."""
+
+        def run(turn: Place) -> None:
+            self.turns.enter(turn)
+            work(turn)
+
+        count = self.turns.count
+        self.nest.loop(count if isinstance(count, int) else tl.Tile(count), 1, run)
+
+    def _limits(self, matrix: Value) -> Limits:
+        outer = {value: start for value, (start, _) in self.nest.e.stepped.items()}
+        return limits_of(self.nest.facts, matrix, {**outer, **self.turns.starts})
+
+    def _always(self, limits: Limits) -> tl.Tile | None:
+        """Return whether A meets its limits in all turns, None where it has none."""
+        if not limits.assumptions:
+            return None
+        if self.turns.most == 1:
+            self.turns.enter(0)
+            return limits.are_met(self.nest.e)
+
+        def check(turn: tl.Tile, before: tl.Tile) -> tl.Tile:
+            with self.nest.e.region():
+                self.turns.enter(turn.value)
+                met = limits.are_met(self.nest.e)
+                assert met is not None
+                return before & met
+
+        (met,) = tl.for_(0, _tile(self.turns.count), 1, (tl.full((), True, tl.int1),), check)
+        return met
+
+    # -- A
+
+    def _is_read_in_place(self, assumptions: set[Value]) -> bool:
+        """Whether the numbers of A lie in memory as they are wanted, given that its masks hold."""
+        facts = self.nest.facts
+        if self.a.type.element != self.accumulator:
+            return False
+        if self.a in self.nest.e.buffers:
+            return True
+        op = facts.definition[self.a]
+        if op.opcode != "load":
+            return False
+        by_columns = facts.step(op.operands[0], 0) == 1 and facts.step(op.operands[0], 1) != 1
+        plain = len(op.operands) == 1 or is_true(facts, op.operands[1], assumptions)
+        return plain and not (by_columns and self.b.type.shape[1] > SHORT // 2)
+
+    def _in_place(self, row: Place, rows: int, turn: Place, k: Place) -> tl.Tile:
+        return tl.Tile(self.nest.e(self.a, Window((row, k), (rows, 1))))
+
+    def _from(self, copy: Buffer) -> Read:
+        def read(row: Place, rows: int, turn: Place, k: Place) -> tl.Tile:
+            return tl.load(copy.at(Window((row, self._along(turn, k)), (rows, 1))))
+
+        return read
+
+    def _copy_a(self, limits: Limits) -> Buffer:
+        """Copy A to rows without gaps, all turns side by side."""
+        rows = self.a.type.shape[0]
+        copy = self.nest.scratch((rows, self.turns.most * self.depth), self.accumulator)
+        size = self._lines_at_once(self.a)
+
+        def each(turn: Place) -> None:
+            def block(row: Place, k: Place, rows: int, width: int) -> None:
+                tile = tl.Tile(self.nest.e(self.a, Window((row, k), (rows, width))))
+                place = copy.at(Window((row, self._along(turn, k)), (rows, width)))
+                tl.store(place, tile.to(self.accumulator))
+
+            self._blocks(rows, self.depth, size, self.nest.block if size == 1 else size, block)
+
+        self._each_turn(self._versioned(limits, each))
+        return copy
+
+    # -- B
+
+    def _is_packed(self) -> bool:
         facts = self.nest.facts
         if self.b in self.nest.e.buffers:
             return False
         op = facts.definition.get(self.b)
         plain = op is not None and op.opcode == "load" and len(op.operands) == 1
-        if plain and op is not None and facts.step(op.operands[0], 1) == 1 and depth <= SHORT:
+        short = self.turns.most * self.depth <= SHORT
+        if plain and op is not None and facts.step(op.operands[0], 1) == 1 and short:
             return False
-        return rows > PACKED_ROWS
+        return self.a.type.shape[0] > PACKED_ROWS
 
     def _pack(self, width: int) -> Buffer:
         """Copy B into panels of `width` columns; element (k, j) of panel p lies at (p w, k, j)."""
-        e = self.nest.e
-        depth, columns = self.b.type.shape
+        columns = self.b.type.shape[1]
         panels = -(-columns // width)
+        depth = self.turns.most * self.depth
         memory = self.nest.scratch((panels * depth * width,), self.accumulator)
         panel = Buffer(memory.pointer, self.accumulator, (depth, width, 1))
-        along = self._rows_at_once()
+        size = self._lines_at_once(self.b)
 
-        def copy(column: Place, count: int) -> Callable[[Place], None]:
-            def rows(k: Place, size: int = along) -> None:
-                tile = tl.Tile(e(self.b, Window((k, column), (size, count))))
-                place = panel.at(Window((column, k, 0), (1, size, count)))
-                tl.store(place, tile.to(self.accumulator).reshape(1, size, count))
+        def each(turn: Place) -> None:
+            def block(k: Place, column: Place, size: int, count: int) -> None:
+                tile = tl.Tile(self.nest.e(self.b, Window((k, column), (size, count))))
+                at = Window((column, self._along(turn, k), 0), (1, size, count))
+                tl.store(panel.at(at), tile.to(self.accumulator).reshape(1, size, count))
 
-            return rows
+            self._blocks(self.depth, columns, max(size, 2), width, block)
 
-        def panel_of(column: Place, count: int) -> None:
-            whole = depth // along * along
-            self.nest.loop(whole, along, copy(column, count))
-            if whole < depth:
-                with e.region():
-                    tile = tl.Tile(e(self.b, Window((whole, column), (depth - whole, count))))
-                    place = panel.at(Window((column, whole, 0), (1, depth - whole, count)))
-                    tl.store(place, tile.to(self.accumulator).reshape(1, depth - whole, count))
-
-        whole = columns // width * width
-        self.nest.loop(whole, width, lambda j: panel_of(j, width))
-        if whole < columns:
-            with e.region():
-                panel_of(whole, columns - whole)
+        self._each_turn(self._versioned(self._limits(self.b), each))
         return panel
 
-    def _rows_at_once(self) -> int:
-        """Take as many rows as a transposition in registers wants where B is stored by columns."""
-        facts, depth = self.nest.facts, self.b.type.shape[0]
-        lanes = max(self.nest.lanes, 1)
-        value: Value | None = self.b
+    # -- both
+
+    def _versioned(self, limits: Limits, work: Callable[[Place], None]) -> Callable[[Place], None]:
+        """Return work that is written twice: for what meets its limits, and for what does not."""
+
+        def run(turn: Place) -> None:
+            met = limits.are_met(self.nest.e)
+            if met is None:
+                work(turn)
+                return
+
+            def plain() -> None:
+                with self.nest.e.assuming(limits.assumptions):
+                    work(turn)
+
+            def masked() -> None:
+                with self.nest.e.region():
+                    work(turn)
+
+            tl.if_(met, plain, masked)
+
+        return run
+
+    def _blocks(
+        self,
+        height: int,
+        width: int,
+        rows: int,
+        columns: int,
+        work: Callable[[Place, Place, int, int], None],
+    ) -> None:
+        """Call `work(row, column, rows, columns)` for all blocks of a space, also those cut off."""
+
+        def line(row: Place, rows: int) -> None:
+            whole = width // columns * columns
+            self.nest.loop(whole, columns, lambda column: work(row, column, rows, columns))
+            if whole < width:
+                with self.nest.e.region():
+                    work(row, whole, rows, width - whole)
+
+        whole = height // rows * rows
+        self.nest.loop(whole, rows, lambda row: line(row, rows))
+        if whole < height:
+            with self.nest.e.region():
+                line(whole, height - whole)
+
+    def _lines_at_once(self, matrix: Value) -> int:
+        """Take as many rows as a transposition in registers wants where columns lie in memory."""
+        facts, extent = self.nest.facts, min(matrix.type.shape)
+        value: Value | None = matrix
         axis = 0
         while value is not None:
             op = facts.definition.get(value)
             if op is None:
-                return 2
+                return 1
             if op.opcode == "load":
-                by_columns = facts.step(op.operands[0], axis) == 1
-                return min(lanes, depth) if by_columns else 2
+                across = facts.step(op.operands[0], axis) == 1
+                return min(self.lanes, extent) if across else 1
             if op.opcode == "trans":
                 axis = tuple(op.attrs["order"])[axis]
             tiles = [operand for operand in op.operands if operand.type.shape == value.type.shape]
             turned = op.opcode == "trans"
             value = op.operands[0] if turned else tiles[-1] if tiles else None
-        return 2
+        return 1
+
+
+def _tile(place: Place) -> tl.Tile | int:
+    return place if isinstance(place, int) else tl.Tile(place)
 
 
 def _heights(rows: int, most: int) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from teeny_compiler.codegen.block.facts import COSTLY, Facts
 from teeny_compiler.codegen.block.nests import Nest
 from teeny_compiler.codegen.block.plan import Group, Root, groups, must_keep, reached, roots_of
 from teeny_compiler.codegen.block.pointwise import emit_pointwise
+from teeny_compiler.codegen.block.rounds import Rounds, Turns, rounds_of
 from teeny_compiler.codegen.block.rows import emit_columns, emit_rows
 
 
@@ -55,13 +56,13 @@ class Program:
             elif _is_tiled(op):
                 self._lazy(op)
             else:
-                self._scalar(op)
+                self.scalar(op)
         self.flush()
         return ()
 
     # -- straight code
 
-    def _scalar(self, op: Op) -> None:
+    def scalar(self, op: Op) -> None:
         """Copy an op on scalars, after the roots whose results it wants."""
         waiting = {root.result for root in self.roots}
         if op.opcode in _ORDERED or not waiting.isdisjoint(op.operands):
@@ -175,15 +176,8 @@ class Program:
     def dot(self, op: Op) -> None:
         """Write a product; in place where its accumulator is a carried tile."""
         self.flush()
-        a, _, acc = op.operands
-        kind = op.result.type
+        acc, kind = op.operands[2], op.result.type
         assert isinstance(kind.element, DType)
-        definition = self.facts.definition.get(a)
-        direct = (
-            definition is not None and definition.opcode == "load" and len(definition.operands) == 1
-        )
-        if not direct and a not in self.e.buffers and self.facts.is_lazy(a):
-            self.in_memory(a)
         target = self.e.buffers.get(acc) if self._may_overwrite(op, acc) else None
         zero = self.facts.constant_float(acc) == 0.0
         if target is None and not zero:
@@ -194,7 +188,7 @@ class Program:
 
     def _may_overwrite(self, op: Op, acc: Value) -> bool:
         """Whether nothing but this product wants a tile that lies in memory."""
-        return self.facts.users.get(acc) == [op]
+        return self.facts.users.get(acc) == [op] and acc not in op.operands[:2]
 
     def _accumulator(self, op: Op, acc: Value) -> Buffer:
         """Put the start of a sum into memory: over a carried tile that nothing else wants."""
@@ -202,14 +196,18 @@ class Program:
         assert isinstance(kind.element, DType)
         buffer = None
         axes = tuple(range(len(kind.shape)))
+        factors = {value for value, _ in reached(self.facts, op.operands[:2], axes)}
         for value, follows in reached(self.facts, (acc,), axes):
             known = self.e.buffers.get(value)
-            whole = value.type == kind and follows == axes
+            whole = value.type == kind and follows == axes and value not in factors
             if known is not None and whole and set(roots_of(self.facts, value)) == {op}:
                 buffer = known
-        self.keep(acc, buffer)
-        self.flush()
-        return self.e.buffers[acc]
+        buffer = buffer or self.nest.scratch(kind.shape, kind.element)
+        before = self.e.buffers.get(acc)
+        self._copy(acc, buffer)
+        if before is None:
+            del self.e.buffers[acc]
+        return buffer
 
     def whole(self, op: Op) -> None:
         """Copy an op that takes whole tiles, such as a print."""
@@ -221,6 +219,10 @@ class Program:
 
     def for_(self, op: Op) -> None:
         """Write a loop: scalars are carried, tiles stay in memory."""
+        rounds = rounds_of(self.facts, op)
+        if rounds is not None:
+            self.sum_of_products(rounds)
+            return
         (body,) = op.regions
         bounds = [tl.Tile(self.e.scalar(x)) for x in op.operands[:3]]
         carried = _Carried(self, op.operands[3:], body.arguments[1:], body, op.results)
@@ -232,6 +234,28 @@ class Program:
         with self.e.region():
             results = tl.for_(bounds[0], bounds[1], bounds[2], carried.starts, run)
         carried.finish(results)
+
+    def sum_of_products(self, rounds: Rounds) -> None:
+        """Write a loop that adds up products, some rounds at once."""
+        kind = rounds.product.result.type
+        assert isinstance(kind.element, DType)
+        result = self.nest.scratch(kind.shape, kind.element)
+        self._copy(rounds.start, result)
+        self.e.buffers.pop(rounds.start, None)
+        with self.e.region():
+            for op in rounds.invariant:
+                self.scalar(op)
+            turns = Turns(self, rounds, rounds.at_once(self.target))
+            number = turns.number()
+
+            def some(first: tl.Tile) -> None:
+                with self.e.region():
+                    turns.begin(first, number)
+                    Product(self.nest, rounds.product, result, False, self.target, turns).emit()
+
+            tl.for_(0, number, turns.most, (), some)
+        turns.carry(rounds.loop.results, number)
+        self.e.buffers[rounds.loop.results[rounds.sum]] = result
 
     def while_(self, op: Op) -> None:
         """Write a loop with a condition."""

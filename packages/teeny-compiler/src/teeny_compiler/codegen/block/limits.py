@@ -1,0 +1,99 @@
+"""What makes a whole tile plain: its masks hold everywhere, its indices do not wrap around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import teeny_triton.language as tl
+from teeny_triton.ir import Op, Value
+
+from teeny_compiler.codegen.block.evaluate import Evaluator
+from teeny_compiler.codegen.block.facts import Axes, Facts
+from teeny_compiler.codegen.block.masks import Bound, bounds
+from teeny_compiler.codegen.block.plan import reached
+
+ROW_AND_COLUMN: Axes = (0, 1)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The comparisons in the masks of a matrix, and the index tiles that are taken modulo a size.
+
+    Where all elements of the matrix meet them, the masks are true, and the remainders are the
+    indices themselves.
+    """
+
+    bounds: tuple[Bound, ...]
+    wraps: tuple[Op, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def assumptions(self) -> set[Value]:
+        """What may be taken for granted where they are met."""
+        return {*(bound.comparison for bound in self.bounds), *(op.result for op in self.wraps)}
+
+    def are_met(self, e: Evaluator) -> tl.Tile | None:
+        """Return whether all elements meet them, None where there is nothing to meet."""
+        origin = (0,) * len(self.shape)
+        tests = [bound.limit(e, origin) >= self.shape[bound.axis] for bound in self.bounds]
+        for wrap in self.wraps:
+            index, size = wrap.operands
+            corner = (0,) * len(index.type.shape)
+            last = tuple(extent - 1 for extent in index.type.shape)
+            most = tl.Tile(e.element(size, corner))
+            tests += [
+                tl.Tile(e.element(index, corner)) >= 0,
+                tl.Tile(e.element(index, last)) < most,
+            ]
+        result: tl.Tile | None = None
+        for test in tests:
+            result = test if result is None else result & test
+        return result
+
+
+def limits_of(facts: Facts, matrix: Value, starts: Mapping[Value, Value]) -> Limits:
+    """Find the limits that a matrix has; `starts`: what carried index tiles start from."""
+    found: dict[Value, Bound] = {}
+    wraps: list[Op] = []
+    for value, follows in _reached(facts, matrix, ROW_AND_COLUMN, starts):
+        op = facts.definition.get(value)
+        if op is None:
+            continue
+        if op.opcode == "load" and len(op.operands) > 1:
+            for axis in ROW_AND_COLUMN:
+                assert axis is not None
+                for bound in bounds(facts, op.operands[1], follows, axis):
+                    found[bound.comparison] = bound
+        elif op.opcode == "mod" and op not in wraps and _wraps(facts, op):
+            wraps.append(op)
+    return Limits(tuple(found.values()), tuple(wraps), matrix.type.shape)
+
+
+def _reached(
+    facts: Facts, value: Value, follows: Axes, starts: Mapping[Value, Value]
+) -> Iterator[tuple[Value, Axes]]:
+    """Yield what computing a value involves, also before the loops around it."""
+    for inner, axes in reached(facts, (value,), follows):
+        yield inner, axes
+        if inner in starts:
+            yield from _reached(facts, starts[inner], axes, starts)
+
+
+def _wraps(facts: Facts, op: Op) -> bool:
+    """Whether an op takes indices that grow by one, along one axis, modulo a size."""
+    index, size = op.operands
+    axes = range(len(index.type.shape))
+    steps = sorted(step for axis in axes if (step := facts.step(index, axis)) is not None)
+    uniform = all(facts.step(size, axis) == 0 for axis in axes)
+    return len(steps) == len(axes) and steps == [0] * (len(axes) - 1) + [1] and uniform
+
+
+def is_true(facts: Facts, mask: Value, assumptions: set[Value]) -> bool:
+    """Whether a mask holds everywhere, given some comparisons."""
+    if mask in assumptions:
+        return True
+    op = facts.definition.get(mask)
+    if op is None or op.opcode not in ("and", "expand_dims", "broadcast", "trans", "reshape"):
+        return False
+    return all(is_true(facts, operand, assumptions) for operand in op.operands)
