@@ -17,7 +17,6 @@ import teeny_triton.language as tl
 from teeny_compiler.codegen.block import block, is_large
 from teeny_compiler.codegen.cpu.kernel import lanes_of
 from teeny_core import bf16, f32, i32
-from teeny_core.errors import CompileError
 from teeny_triton import Ptr, build_function, interpret
 from teeny_triton.ir import Function
 from teeny_triton.verifier import verify
@@ -366,24 +365,44 @@ def test_blocked_tile_ir(host, name):
     check(arguments, case)
 
 
-def pointers_from_a_branch(width: int) -> Function:
-    with build_function("pick", [("x", Ptr[f32]), ("y", Ptr[f32]), ("n", i32)]) as f:
-        x, y, n = f.arguments
-        lane = tl.arange(0, width)
-        (where,) = tl.if_(n > 0, lambda: (x + lane,), lambda: (y + lane * 2,))
-        tl.store(where, tl.load(where) + 1.0)
-    return f.function
+def test_pointers_in_memory(agree, extreme):
+    """Addresses that a branch chooses, that are put side by side, that step unevenly."""
+    parameters = [("x", Ptr[f32]), ("y", Ptr[f32]), ("o", Ptr[f32]), ("n", i32)]
+    with build_function("pick", parameters) as f:
+        x, y, o, n = f.arguments
+        lane = tl.arange(0, 640)
+        (chosen,) = tl.if_(n > 2, lambda: (x + lane,), lambda: (y + lane * 2,))
+        tl.store(o + lane, tl.load(chosen))
+        both = tl.arange(0, 1280)
+        tl.store(o + 640 + both, tl.load(tl.cat(y + lane, x + 639 - lane)))
+
+        def walk(i, at, total):
+            return at + (lane % 2 + 1), total + tl.load(at)
+
+        at, total = tl.for_(0, n, 1, (x + lane, tl.zeros((640,), f32)), walk)
+        tl.store(o + 1920 + lane, total + tl.load(at))
+    for n in (1, 3):
+        agree(f.function, extreme, (1,), [random(1280), random(1280), zeros(2560), n])
 
 
-def test_what_blocking_does_not_know_is_unrolled(agree, extreme):
-    function = pointers_from_a_branch(640)
-    for n in (1, -1):
-        agree(function, extreme, (1,), [random(640), random(1280), n])
-
-
-def test_what_is_too_large_to_unroll_is_refused(host):
-    with pytest.raises(CompileError, match="too large"):
-        block(pointers_from_a_branch(1 << 20), host, 16)
+def test_what_a_branch_or_loop_puts_into_memory_is_forgotten(agree, extreme):
+    """A tile that a region yields, or wants in memory, is wanted after it too."""
+    parameters = [("x", Ptr[f32]), ("o", Ptr[f32]), ("n", i32)]
+    with build_function("after", parameters) as f:
+        x, o, n = f.arguments
+        lane = tl.arange(0, 1024)
+        v = tl.load(x + lane) * 2.0
+        (kept,) = tl.if_(n > 0, lambda: (v,), lambda: (-v,))
+        tl.store(o + lane, v + kept)
+        (turned,) = tl.for_(0, n, 1, (tl.zeros((1024,), f32),), lambda i, t: (v,))
+        tl.store(o + 1024 + lane, v - turned)
+        square = v.reshape(32, 32)
+        (rows,) = tl.if_(n > 0, lambda: (tl.trans(square),), lambda: (square,))
+        tl.store(o + 2048 + lane, (tl.trans(square) + rows).reshape(1024))
+        halves = v.reshape(2, 512)
+        tl.store(o + 3072 + tl.arange(0, 2048), tl.cat(halves, halves, dim=1).reshape(2048))
+    for n in (0, 1):
+        agree(f.function, extreme, (1,), [random(1024), zeros(5120), n])
 
 
 def test_small_functions_stay(host):

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import teeny_triton.language as tl
-from teeny_core import DType, i32, i64
+from teeny_core import CompileError, DType, i32, i64
 from teeny_triton import Builder, Target
-from teeny_triton.ir import Block, Op, Value
+from teeny_triton.ir import Block, Op, Type, Value
 from teeny_triton.passes import EFFECTS
 
 from teeny_compiler.codegen.block.dot import Product
-from teeny_compiler.codegen.block.evaluate import Buffer, Evaluator, Window
+from teeny_compiler.codegen.block.evaluate import Buffer, Evaluator, Window, memory_dtype
 from teeny_compiler.codegen.block.facts import COSTLY, Facts
 from teeny_compiler.codegen.block.nests import Nest
 from teeny_compiler.codegen.block.plan import Group, Root, groups, must_keep, reached, roots_of
 from teeny_compiler.codegen.block.pointwise import emit_pointwise
 from teeny_compiler.codegen.block.rounds import Rounds, Turns, rounds_of
 from teeny_compiler.codegen.block.rows import emit_columns, emit_rows
-
-
-class UnsupportedError(Exception):
-    """A function that this pass leaves as it is."""
+from teeny_compiler.codegen.block.small import is_small, renamed
 
 
 @dataclass
@@ -52,7 +50,8 @@ class Program:
                 handler(self, op)
             elif op.regions:
                 self.flush()
-                _REGIONS[op.opcode](self, op)
+                region = _copied if is_small(op, self.target, self.lanes) else _REGIONS[op.opcode]
+                region(self, op)
             elif _is_tiled(op):
                 self._lazy(op)
             else:
@@ -80,7 +79,7 @@ class Program:
         """Note a lazy value; put it into memory where that is cheaper or needed."""
         for result in op.results:
             if not self.facts.is_lazy(result):
-                raise UnsupportedError(f"{op.opcode} of {result.type}")
+                raise CompileError(f"blocking does not know {op.opcode!r} of {result.type}")
         if (op.opcode == "load" and must_keep(self.facts, op)) or (
             len(op.results) == 1 and self._is_worth_keeping(op.result)
         ):
@@ -108,11 +107,21 @@ class Program:
 
     def keep(self, value: Value, buffer: Buffer | None = None) -> None:
         """Schedule the copy of a value into memory."""
-        if not isinstance(value.type.element, DType):
-            raise UnsupportedError(f"{value.type} in memory")
         if buffer is None:
-            buffer = self.nest.scratch(value.type.shape, value.type.element)
+            buffer = self._reserve(value.type)
         self.roots.append(Root(value.type.shape, value=value, buffer=buffer))
+
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        """Forget after it which tiles lie where: the code may not run, or the memory may change."""
+        known = dict(self.e.buffers)
+        yield
+        self.e.buffers.clear()
+        self.e.buffers.update(known)
+
+    def _reserve(self, kind: Type) -> Buffer:
+        """Reserve memory for a tile."""
+        return self.nest.scratch(kind.shape, memory_dtype(kind.element))
 
     def root(self, op: Op) -> None:
         """Schedule a store, a reduction or another op that acts on elements."""
@@ -154,22 +163,21 @@ class Program:
             return
         source = self.in_memory(op.operands[0])
         if source.first or source.strides != _row_major(op.operands[0].type.shape):
-            raise UnsupportedError("a reshape of a strided tile")
+            source = self._reserve(op.operands[0].type)
+            with self._apart():
+                self._copy(op.operands[0], source)
         strides = _row_major(op.result.type.shape)
         self.e.buffers[op.result] = Buffer(source.pointer, source.dtype, strides)
 
     def cat(self, op: Op) -> None:
         """Copy two tiles into one."""
         kind, axis = op.result.type, op.attrs["axis"]
-        if not isinstance(kind.element, DType):
-            raise UnsupportedError("cat of pointers")
-        whole = self.nest.scratch(kind.shape, kind.element)
+        whole = self._reserve(kind)
         at = 0
         for operand in op.operands:
             start = tl.Tile(whole.pointer) + at * whole.strides[axis]
-            self.keep(operand, Buffer(start.value, kind.element, whole.strides))
-            self.flush()
-            del self.e.buffers[operand]
+            with self._apart():
+                self._copy(operand, Buffer(start.value, whole.dtype, whole.strides))
             at += operand.type.shape[axis]
         self.e.buffers[op.result] = whole
 
@@ -231,7 +239,7 @@ class Program:
             self.e.scalars[body.arguments[0]] = index.value
             return carried.round(values)
 
-        with self.e.region():
+        with self._apart(), self.e.region():
             results = tl.for_(bounds[0], bounds[1], bounds[2], carried.starts, run)
         carried.finish(results)
 
@@ -267,7 +275,7 @@ class Program:
             (condition,) = self.run(test)
             return tl.Tile(self.e.scalar(condition))
 
-        with self.e.region():
+        with self._apart(), self.e.region():
             results = tl.while_(carried.starts, check, lambda *values: carried.round(values))
         carried.finish(results)
 
@@ -276,13 +284,11 @@ class Program:
         buffers: dict[int, Buffer] = {}
         for number, result in enumerate(op.results):
             if result.type.shape:
-                if not isinstance(result.type.element, DType):
-                    raise UnsupportedError("pointers out of a branch")
-                buffers[number] = self.nest.scratch(result.type.shape, result.type.element)
+                buffers[number] = self._reserve(result.type)
 
         def side(region: Block) -> Callable[[], tuple[tl.Tile, ...]]:
             def run() -> tuple[tl.Tile, ...]:
-                with self.e.region():
+                with self._apart(), self.e.region():
                     values = self.run(region)
                     for number, buffer in buffers.items():
                         self._copy(values[number], buffer)
@@ -339,15 +345,10 @@ class _Carried:
                 self.steps[number] = step
                 starts.append(tl.full((), 0, step.type.element))
                 continue
-            program.keep(init, self._buffer(init))
-            program.flush()
-            self.buffers[number] = program.e.buffers.pop(init)
+            self.buffers[number] = program._reserve(init.type)
+            with program._apart():
+                program._copy(init, self.buffers[number])
         self.starts = tuple(starts)
-
-    def _buffer(self, init: Value) -> Buffer:
-        if not isinstance(init.type.element, DType):
-            raise UnsupportedError("carried pointers that do not step evenly")
-        return self.program.nest.scratch(init.type.shape, init.type.element)
 
     def enter(self, values: Sequence[tl.Tile], arguments: Sequence[Value]) -> None:
         """Say what the arguments of a region are."""
@@ -456,6 +457,15 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 def _is_tiled(op: Op) -> bool:
     """Whether an op takes or gives tiles, not counting loops and branches."""
     return not op.regions and any(x.type.shape for x in (*op.operands, *op.results))
+
+
+def _copied(program: Program, op: Op) -> None:
+    """Copy an op whose regions need no blocking."""
+    e = program.e
+    same = renamed(op, e.scalar)
+    types = [result.type for result in op.results]
+    results = program.builder.emit(op.opcode, same.operands, op.attrs, types, same.regions)
+    e.scalars.update(zip(op.results, results, strict=True))
 
 
 _ORDERED = EFFECTS | {"load"}
