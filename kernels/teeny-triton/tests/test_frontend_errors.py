@@ -104,6 +104,9 @@ def test_carried_type_changes(load: Load) -> None:
         k.py:10:9: `acc` enters the loop as tile<8xf16>, but an iteration leaves tile<8xf32>
             acc += tl.load(x + tl.arange(0, 8))
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        it enters with the value given at k.py:6:5:
+            acc = tl.zeros((8,), tl.float16)
+            ^^^
         hint: keep its type with .to(...), or start from the type that it gets""")
 
 
@@ -121,6 +124,12 @@ def test_branches_of_different_types(load: Load) -> None:
         k.py:6:5: `y` is f32 on one path and i32 on the other
             if n > 0:
             ^^^^^^^^^
+        it becomes f32 at k.py:7:9:
+            y = tl.load(x)
+            ^
+        it becomes i32 at k.py:9:9:
+            y = n
+            ^
         hint: give both the same type with .to(...) or tl.broadcast_to(...)""")
 
 
@@ -280,6 +289,66 @@ BODIES = {
         f(n)""",
     "fits no integer type": """
         n + 2**70""",
+    "a block pointer starts from a scalar pointer, not i32": """
+        tl.make_block_ptr(n, (4,), (1,), (0,), (4,), (0,))""",
+    "a block pointer starts from a scalar pointer, not tile<4xptr<f32>>": """
+        tl.make_block_ptr(x + tl.arange(0, 4), (4,), (1,), (0,), (4,), (0,))""",
+    "shape, strides, offsets, block_shape and order have 2, 1, 2, 2 and 2 items": """
+        tl.make_block_ptr(x, (4, 4), (1,), (0, 0), (4, 4), (1, 0))""",
+    "a block has extents of at least 1, not [4, 0]": """
+        tl.make_block_ptr(x, (4, 4), (4, 1), (0, 0), (4, 0), (1, 0))""",
+    "order is a permutation of the 2 axes, not [1, 1]": """
+        tl.make_block_ptr(x, (4, 4), (4, 1), (0, 0), (4, 4), (1, 1))""",
+    "strides are integers, one for each axis, not f32": """
+        tl.make_block_ptr(x, (4,), (n * 1.0,), (0,), (4,), (0,))""",
+    "advance takes a block pointer, not": """
+        tl.advance(x, (4,))""",
+    "a block of 1 axes moves by as many, not 2": """
+        tl.advance(tl.make_block_ptr(x, (4,), (1,), (0,), (4,), (0,)), (1, 2))""",
+    "a block pointer takes no mask": """
+        tl.load(tl.make_block_ptr(x, (4,), (1,), (0,), (4,), (0,)), mask=n > 0)""",
+    "boundary_check lists axes of the block, not 'all'": """
+        tl.load(tl.make_block_ptr(x, (4,), (1,), (0,), (4,), (0,)), boundary_check="all")""",
+    "boundary_check names an axis twice": """
+        tl.load(tl.make_block_ptr(x, (4,), (1,), (0,), (4,), (0,)), boundary_check=(0, -1))""",
+    "axis 1 is outside a tile of 1 axes": """
+        tl.load(tl.make_block_ptr(x, (4,), (1,), (0,), (4,), (0,)), boundary_check=(1,))""",
+    "padding_option is 'zero' or 'nan', not 'one'": """
+        p = tl.make_block_ptr(x, (4,), (1,), (0,), (4,), (0,))
+        tl.load(p, boundary_check=(0,), padding_option="one")""",
+    "i32 has no NaN to pad with": """
+        p = x.to(tl.pointer_type(tl.int32))
+        tl.make_tensor_descriptor(p, [4], [1], [4], padding_option="nan")""",
+    "the last stride of a descriptor must be known to be 1": """
+        tl.make_tensor_descriptor(x, [4, 4], [4, n], [4, 4])""",
+    "rows are gathered by blocks of shape [1, columns], not [2, 4]": """
+        desc = tl.make_tensor_descriptor(x, [4, 4], [4, 1], [2, 4])
+        desc.gather(tl.arange(0, 4), 0)""",
+    "rows are named by a tile of one axis, not i32": """
+        tl.make_tensor_descriptor(x, [4, 4], [4, 1], [1, 4]).gather(n, 0)""",
+    "shapes [4] and [8] do not broadcast": """
+        p = tl.make_block_ptr(x, (4,), (1,), (0,), (4,), (0,))
+        tl.store(p, tl.zeros((8,), f32))""",
+    "`p` is another kind of object after an iteration": """
+        p = tl.make_block_ptr(x, (4,), (1,), (0,), (4,), (0,))
+        for i in range(n):
+            tl.load(p)
+            p = tl.make_block_ptr(x, (4,), (1,), (0,), (2,), (0,))""",
+    "ptr<f32> cannot become f16: an address is no float": """
+        x.to(tl.float16)""",
+    "the assumption is false": """
+        tl.assume(1 > 2)""",
+    "With is not part of the kernel language": """
+        with x:
+            pass""",
+    "`m` is not defined": """
+        m = n
+        del m
+        tl.store(x, m)""",
+    "inline assembly is written for one kind of machine": """
+        tl.inline_asm_elementwise("add", "=r", [n], dtype=tl.int32, is_pure=True, pack=1)""",
+    "'Tile' object has no attribute 'reshaped'": """
+        n.reshaped(4)""",
 }
 
 

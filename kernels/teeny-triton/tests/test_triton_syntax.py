@@ -405,3 +405,35 @@ def test_assembly_is_refused() -> None:
 
     with pytest.raises(KernelError, match="inline assembly is written for one kind of machine"):
         run(assembly, 5)
+
+
+@triton.jit
+def annotated(x: "*fp32", n: "i32", h: "*fp8e5", m: tl.int64, t: tl.tensor, bias: "*bf16" = None):  # noqa: F722, F821, UP037
+    tl.static_assert(h.dtype.element_ty == tl.float8e5 and n.dtype == tl.int32)
+    tl.static_assert(m.dtype == tl.int64 and bias is None)
+    tl.store(x, n + m + t)
+
+
+def test_types_in_annotations() -> None:
+    f8 = np.zeros(1, tl.float8e5.numpy)
+    assert run(annotated, 2, f8, 3, 4.5)[0] == 9.5
+    with pytest.raises(KernelError, match=r"argument `h` must be ptr<f8e5m2>, not ptr<f32>"):
+        run(annotated, 2, np.zeros(1, np.float32), 3, 4.5)
+
+
+def test_kinds_of_errors() -> None:
+    from teeny_triton.errors import CompileTimeAssertionFailure, UnsupportedLanguageConstruct
+
+    @triton.jit
+    def asserting(x, n):
+        tl.static_assert(n is None, "n is given")
+
+    @triton.jit
+    def trying(x, n):
+        with n:
+            tl.store(x, n)
+
+    with pytest.raises(CompileTimeAssertionFailure, match="n is given"):
+        run(asserting, 5)
+    with pytest.raises(UnsupportedLanguageConstruct, match="With is not part"):
+        run(trying, 5)

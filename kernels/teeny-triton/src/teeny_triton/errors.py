@@ -60,12 +60,22 @@ def assertion_failed(
 class CompilationError(KernelError):
     """A kernel that does not compile: what is wrong, where, and through which calls.
 
-    `frames` run from the place of the error outwards along the chain of inlined helpers.
+    `frames` run from the place of the error outwards along the chain of inlined helpers; `related`
+    are other places that have to do with it, each with what happens there.
     """
 
-    def __init__(self, reason: str, frames: Sequence[Frame], *, hint: str | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        frames: Sequence[Frame],
+        *,
+        hint: str | None = None,
+        related: Sequence[tuple[str, Frame]] = (),
+    ) -> None:
         place, *callers = frames
         lines = [f"{place.position}: {reason}", str(place)]
+        for what, frame in related:
+            lines += [f"{what} at {frame.position}:", str(frame)]
         for caller in callers:
             lines += [f"inlined at {caller.position}:", str(caller)]
         super().__init__("\n".join(lines), hint=hint)

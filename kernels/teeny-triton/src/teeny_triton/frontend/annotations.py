@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from teeny_core import DType
+from teeny_core import DType, dtype
 
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer
@@ -210,14 +210,31 @@ def _names(function: Callable[..., Any]) -> dict[str, Any]:
     return {**getattr(function, "__globals__", {}), **closure}
 
 
+TRITON_TYPES: Mapping[str, DType] = {
+    **{f"{sign}{bits}": dtype(f"{sign}{bits}") for sign in "iu" for bits in (8, 16, 32, 64)},
+    **{f"fp{bits}": dtype(f"f{bits}") for bits in (16, 32, 64)},
+    **{"i1": dtype("bool"), "u1": dtype("bool"), "bf16": dtype("bf16")},
+    **{"fp8e4nv": dtype("f8e4m3"), "fp8e5": dtype("f8e5m2")},
+}
+"""Triton's names of element types in strings; "*fp32" is a pointer."""
+
+
+def _named_type(text: str) -> Kind:
+    element = TRITON_TYPES[text.removeprefix("*")]
+    return Pointer(element) if text.startswith("*") else element
+
+
 def _evaluate(
     function: Callable[..., Any], parameter: str, text: str, names: Mapping[str, Any]
 ) -> object:
+    if text.removeprefix("*") in TRITON_TYPES:
+        return _named_type(text)
     try:
-        return eval(text, dict(names))
-    except (NameError, AttributeError) as error:
+        found = eval(text, dict(names))
+    except (NameError, AttributeError, SyntaxError) as error:
         name = function.__qualname__
         raise KernelError(
             f"{name}: cannot read the annotation `{text}` of `{parameter}`: {error}",
             hint="import its names at the top of the module",
         ) from error
+    return _evaluate(function, parameter, found, names) if isinstance(found, str) else found

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from teeny_core import TeenyError
 
 from teeny_triton.builder import current
-from teeny_triton.errors import CompilationError, KernelError
+from teeny_triton.errors import CompilationError, Frame, KernelError, Unsupported, located
 from teeny_triton.frontend.attributes import attribute
 from teeny_triton.frontend.builtins import replacement
 from teeny_triton.frontend.function import KernelFunction
@@ -28,6 +28,8 @@ from teeny_triton.language.tile import Operand, Tile
 
 MAX_DEPTH = 64
 """Deepest nesting of inlined calls."""
+
+DIFFERENT_PATHS = "give both the same type with .to(...) or tl.broadcast_to(...)"
 
 _callers: ContextVar[tuple[tuple[Source, ast.AST], ...]] = ContextVar(
     "teeny_triton_callers", default=()
@@ -57,17 +59,27 @@ class Expressions(ABC):
         """Stamp ops with the place of `node`, and point errors without a place at it."""
         return _At(self, node)
 
-    def error(self, node: ast.AST, reason: str, hint: str | None = None) -> CompilationError:
-        """Return an error that points at `node`."""
-        places = ((self.source, node), *_callers.get())
-        return CompilationError(reason, tuple(s.frame(n) for s, n in places), hint=hint)
+    def error(
+        self,
+        node: ast.AST,
+        reason: str,
+        hint: str | None = None,
+        related: Sequence[tuple[str, ast.AST | None]] = (),
+    ) -> CompilationError:
+        """Return an error that points at `node`, and at `related` places of the same function."""
+        others = [(what, self.source.frame(place)) for what, place in related if place is not None]
+        return CompilationError(reason, self.frames(node), hint=hint, related=others)
+
+    def frames(self, node: ast.AST) -> tuple[Frame, ...]:
+        """Return the place of `node`, and those of the calls that led to it."""
+        return tuple(s.frame(n) for s, n in ((self.source, node), *_callers.get()))
 
     def evaluate(self, node: ast.expr) -> Any:
         """Return the value of an expression."""
         visitor = _VISITORS.get(type(node))
         with self.at(node):
             if visitor is None:
-                raise KernelError(f"{type(node).__name__} is not part of the kernel language")
+                raise Unsupported(f"{type(node).__name__} is not part of the kernel language")
             return visitor(self, node)
 
     def apply(self, node: ast.AST, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -106,7 +118,7 @@ class Expressions(ABC):
         if isinstance(a, Tile) and isinstance(b, Tile) and a.type != b.type:
             raise KernelError(
                 f"{label} is {a.type} on one path and {b.type} on the other",
-                hint="give both the same type with .to(...) or tl.broadcast_to(...)",
+                hint=DIFFERENT_PATHS,
             )
 
     def condition(self, test: Any) -> bool | Tile:
@@ -142,7 +154,7 @@ class _At:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.builder.location = self.outer
         if isinstance(error, TeenyError) and not isinstance(error, CompilationError):
-            raise self.reader.error(self.node, error.message, error.hint) from error
+            raise located(error, self.reader.frames(self.node)) from error
 
 
 Visitor: TypeAlias = Callable[[Expressions, Any], Any]
@@ -340,6 +352,7 @@ def bind(self: Expressions, target: ast.expr, value: Any) -> None:
         if isinstance(value, Tile) and not value.value.name:
             value.value.name = target.id
         self.scope.names[target.id] = value
+        self.scope.places[target.id] = target
     elif isinstance(target, ast.Tuple | ast.List):
         with self.at(target):
             _unpack(self, target.elts, value)

@@ -8,7 +8,7 @@ it, so that `total = 0.0` may become a tile: the body is then read again with th
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -141,7 +141,7 @@ def _settle(
     """Read the body until the types of all carried values are stable."""
     if node.orelse:
         raise self.error(node, "a run-time loop has no `else`")
-    outer = self.scope.names
+    outer, places = self.scope.names, dict(self.scope.places)
     carried = Carried.of(outer, assigned_names(node.body))
     for _ in range(MAX_READINGS):
         arguments = carried.arguments()
@@ -156,7 +156,7 @@ def _settle(
                     left, f"a run-time loop cannot be left by `{word}`", "use masks or tl.where"
                 )
             after, self.scope.names = self.scope.names, outer
-            changed = _retype(self, node, carried, after, block)
+            changed = _retype(self, node, carried, after, block, places)
             if changed is None:
                 finals = leaves(tuple(after[name] for name in carried.before))
                 control.yield_(*control.like(finals, carried.types, "loop"))
@@ -166,7 +166,12 @@ def _settle(
 
 
 def _retype(
-    self: Expressions, node: ast.For | ast.While, carried: Carried, after: Names, block: Block
+    self: Expressions,
+    node: ast.For | ast.While,
+    carried: Carried,
+    after: Names,
+    block: Block,
+    places: Mapping[str, ast.AST],
 ) -> Carried | None:
     """Return how to read the body again, or None when it leaves everything as it entered."""
     for name, value in carried.fixed.items():
@@ -193,6 +198,7 @@ def _retype(
                         _assignment(node.body, name),
                         f"`{name}` enters the loop as {kind}, but an iteration leaves {found}",
                         "keep its type with .to(...), or start from the type that it gets",
+                        [("it enters with the value given", places.get(name))],
                     )
             position += 1
     return None

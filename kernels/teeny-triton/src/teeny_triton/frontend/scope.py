@@ -31,10 +31,14 @@ class Unavailable:
 
 @dataclass
 class Scope:
-    """The local names of one function; `outer` finds the others."""
+    """The local names of one function; `outer` finds the others.
+
+    `places` holds where each name was assigned last, as the source is read.
+    """
 
     outer: Outer
     names: Names = field(default_factory=dict)
+    places: dict[str, ast.AST] = field(default_factory=dict)
 
     def lookup(self, name: str) -> tuple[bool, Any]:
         """Find a name here or further out.

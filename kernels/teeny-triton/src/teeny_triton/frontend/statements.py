@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from teeny_triton.builder import current
-from teeny_triton.errors import KernelError
+from teeny_triton.errors import KernelError, Unsupported
 from teeny_triton.frontend.annotations import Constexpr, Spec, Tuple, match
 from teeny_triton.frontend.expressions import (
     BINARY,
+    DIFFERENT_PATHS,
     Expressions,
     bind,
     signature_of,
@@ -85,9 +86,7 @@ class Evaluator(Expressions):
 
     def statement(self, node: ast.stmt) -> Completion:
         """Run one statement."""
-        runner = _RUNNERS.get(type(node))
-        if runner is None:
-            raise self.error(node, f"{type(node).__name__} is not part of the kernel language")
+        runner = _RUNNERS.get(type(node), _unknown)
         with self.at(node):
             return runner(self, node)
 
@@ -99,23 +98,39 @@ class Evaluator(Expressions):
 
     def branch(self, test: Tile, node: ast.If) -> None:
         """Emit an `if` whose sides both go on, and merge what they assign."""
-        before = self.scope.names
-        blocks, sides = (Block(), Block()), []
+        before, earlier = self.scope.names, dict(self.scope.places)
+        blocks, sides, places = (Block(), Block()), [], []
         for block, statements in zip(blocks, (node.body, node.orelse), strict=True):
-            self.scope.names = dict(before)
+            self.scope.names, self.scope.places = dict(before), dict(earlier)
             with current().inside(block):
                 completion = self.run(statements)
             if isinstance(completion, Jump):
                 raise self.error(completion.node, "a run-time branch cannot leave a loop")
             sides.append(self.scope.names)
+            places.append(self.scope.places)
         self.scope.names = before
         absent = Unavailable("has a value on one path only")
         names = dict.fromkeys([*sides[0], *sides[1]])
         choices = [(name, *(side.get(name, absent) for side in sides)) for name in names]
+        for name, yes, no in choices:
+            self._check_sides(node, name, (yes, no), [place.get(name) for place in places])
         with self.at(node):
             labelled = [(f"`{name}`", yes, no) for name, yes, no in choices]
             merged = self.choose(test, blocks, labelled)
         before.update(zip(names, merged, strict=True))
+
+    def _check_sides(
+        self, node: ast.If, name: str, values: tuple[Any, Any], places: Sequence[ast.AST | None]
+    ) -> None:
+        """Refuse a name of two types, and show where it gets them."""
+        yes, no = values
+        if isinstance(yes, Tile) and isinstance(no, Tile) and yes.type != no.type:
+            raise self.error(
+                node,
+                f"`{name}` is {yes.type} on one path and {no.type} on the other",
+                DIFFERENT_PATHS,
+                [(f"it becomes {x.type}", place) for x, place in zip(values, places, strict=True)],
+            )
 
     def diverge(self, test: Tile, node: ast.If, rest: Sequence[ast.stmt]) -> Return:
         """Emit an `if` of which a side returns: each side runs to the end of the function."""
@@ -228,6 +243,10 @@ def _expression(self: Evaluator, node: ast.Expr) -> Completion:
 
 def _return(self: Evaluator, node: ast.Return) -> Completion:
     return Return(None if node.value is None else self.evaluate(node.value), node)
+
+
+def _unknown(self: Evaluator, node: ast.stmt) -> Completion:
+    raise Unsupported(f"{type(node).__name__} is not part of the kernel language")
 
 
 def _pass(self: Evaluator, node: ast.Pass) -> Completion:

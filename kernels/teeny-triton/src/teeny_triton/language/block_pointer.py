@@ -72,7 +72,8 @@ class BlockPointer(Aggregate):
         """Return the block moved by a number of elements along each axis."""
         steps = _wide("offsets", offsets)
         if len(steps) != len(self.offsets):
-            raise KernelError(f"a block of {len(self.offsets)} axes moves by as many, not {steps}")
+            rank = len(self.offsets)
+            raise KernelError(f"a block of {rank} axes moves by as many, not {len(steps)}")
         moved = tuple(a + b for a, b in zip(self.offsets, steps, strict=True))
         return replace(self, offsets=moved)
 

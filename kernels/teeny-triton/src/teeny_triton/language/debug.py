@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from teeny_triton.builder import current
-from teeny_triton.errors import KernelError
+from teeny_triton.errors import KernelError, StaticAssertion
 from teeny_triton.language import semantic
 from teeny_triton.language.tile import Operand, Tile, raw, tile
 
@@ -23,7 +23,7 @@ def static_assert(condition: object, message: str = "") -> None:
             hint="use tl.device_assert for a value of the running kernel",
         )
     if not condition:
-        raise KernelError(
+        raise StaticAssertion(
             f"static assertion failed: {message}" if message else "static assertion failed"
         )
 
