@@ -48,6 +48,23 @@ def test_prints_are_those_of_the_interpreter(capfd: pytest.CaptureFixture[str]) 
 
 
 @kernel
+def printing_much(x: Ptr[f32], BLOCK: constexpr):
+    value = tl.load(x + tl.arange(0, BLOCK)[:, None] * 3 + tl.arange(0, 3)[None, :])
+    tl.device_print("100% ä", value, tl.program_id(0), value.to(i8))
+    tl.device_print("", value, hex=True)
+
+
+@pytest.mark.parametrize("block", [1, 5, 6, 100])
+def test_large_tiles_are_lines_too(block: int, capfd: pytest.CaptureFixture[str]) -> None:
+    x = np.linspace(-1e-20, 1, 3 * block, dtype=np.float32) * np.float32(-1e20)
+    interpret(printing_much.function(BLOCK=block), (2,), [x])
+    expected = sorted(capfd.readouterr().out.splitlines())
+    assert len(expected) == 4
+    printing_much[(2,)](x, BLOCK=block)  # on all threads: lines in any order, but whole
+    assert sorted(capfd.readouterr().out.splitlines()) == expected
+
+
+@kernel
 def checking(x: Ptr[f32], out: Ptr[f32], BLOCK: constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(x + offsets)

@@ -8,17 +8,24 @@ without a listener prints the text and ends the process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from teeny_triton.ir import Op, Pointer
 
-from teeny_compiler.codegen.builder import I32, LType, Operand, constant
+from teeny_compiler.codegen.builder import I32, I64, PTR, Operand, constant
 from teeny_compiler.codegen.cpu.context import Context
 from teeny_compiler.codegen.cpu.elementwise import wide
 from teeny_compiler.codegen.cpu.emitter import EmitOp, Emitter
+from teeny_compiler.codegen.cpu.memory import SCRATCH
 from teeny_compiler.codegen.cpu.values import Tile
 
 STDOUT, STDERR = 1, 2
+TOGETHER = 16
+"""Most elements that one call prints."""
+
+WIDEST = 24
+"""Bytes that an element may take."""
+
 DPRINTF = "declare i32 @dprintf(i32, ptr, ...)"
 _ABORT = "device_assert failed: %s\n"
 
@@ -65,19 +72,12 @@ done:
 
 
 def device_assert(e: Emitter, op: Op) -> None:
-    """Emit `device_assert`: note the failure and leave the function."""
-    c, b = e.c, e.c.b
-    tile = e.tile(op.operands[0])
+    """Emit `device_assert` of a scalar: note the failure and leave the function."""
+    b = e.c.b
     message = f"{op.attrs.get('place', '')}\n{op.attrs['message']}"
-    count = op.operands[0].type.size
-    failures = [
-        b.binary("xor", tile.item(c, i), Operand(LType("i1"), "true")) for i in range(count)
-    ]
-    failed = failures[0]
-    for failure in failures[1:]:
-        failed = b.binary("or", failed, failure)
-    bad, good = b.new_block(), b.new_block()
-    b.branch(failed, bad, good)
+    holds = e.tile(op.operands[0]).item(e.c, 0)
+    good, bad = b.new_block(), b.new_block()
+    b.branch(holds, good, bad)
     with b.scope(is_loop=False):
         b.place(bad)
         b.declarations["dprintf"] = DPRINTF
@@ -88,18 +88,53 @@ def device_assert(e: Emitter, op: Op) -> None:
 
 
 def device_print(e: Emitter, op: Op) -> None:
-    """Emit `device_print`: a line for each program."""
-    c = e.c
-    programs = ", ".join("%lld" for _ in e.programs)
-    text = f"pid ({programs}) {op.attrs['prefix'].replace('%', '%%')}"
-    values = [e.programs[axis] for axis in sorted(e.programs)]
+    """Emit `device_print`: one write of a line for each program."""
+    c, b = e.c, e.c.b
+    b.declarations["dprintf"] = DPRINTF
+    prefix = op.attrs["prefix"].replace("%", "%%")
+    head = f"pid ({', '.join('%lld' for _ in e.programs)}) {prefix}"
+    programs = [e.programs[axis] for axis in sorted(e.programs)]
     printed = _bits if op.attrs.get("hex", False) else _printed
-    for operand in op.operands:
-        for flat in range(operand.type.size):
-            form, value = printed(c, e.tile(operand), flat)
-            text += f" {form}"
-            values.append(value)
-    _print(c, STDOUT, f"{text}\n", values)
+    elements = [(operand, i) for operand in op.operands for i in range(operand.type.size)]
+    if len(elements) <= TOGETHER:
+        forms, values = _joined(printed(c, e.tile(operand), i) for operand, i in elements)
+        _call(c, "dprintf", [constant(I32, STDOUT)], f"{head}{forms}\n", [*programs, *values])
+        return
+    size = len(prefix.encode()) + WIDEST * (len(elements) + 4)
+    line = _Line(c, b.offset(SCRATCH, "i8", e.reserve(op, size)), size)
+    line.append(head, programs)
+    for start in range(0, len(elements), TOGETHER):
+        some = elements[start : start + TOGETHER]
+        line.append(*_joined(printed(c, e.tile(operand), i) for operand, i in some))
+        following = b.new_block()  # LLVM takes the square of the length of a block
+        b.jump(following)
+        b.place(following)
+    length = b.convert("trunc", line.length, "i32")
+    _call(c, "dprintf", [constant(I32, STDOUT)], "%.*s\n", [length, line.start])
+
+
+class _Line:
+    """A line of text that is put together in memory."""
+
+    def __init__(self, c: Context, start: Operand, size: int) -> None:
+        self.start = start
+        self.length = constant(I64, 0)
+        self._c = c
+        self._size = constant(I64, size)
+        c.b.declarations["snprintf"] = "declare i32 @snprintf(ptr, i64, ptr, ...)"
+
+    def append(self, text: str, values: list[Operand]) -> None:
+        """Write more of the line."""
+        b = self._c.b
+        place = b.ordered(PTR, f"getelementptr i8, {self.start}, {self.length}")
+        left = b.binary("sub", self._size, self.length)
+        written = _call(self._c, "snprintf", [place, left], text, values)
+        self.length = b.binary("add", self.length, b.convert("sext", written, "i64"))
+
+
+def _joined(parts: Iterable[tuple[str, Operand]]) -> tuple[str, list[Operand]]:
+    found = list(parts)
+    return "".join(f" {form}" for form, _ in found), [value for _, value in found]
 
 
 def _printed(c: Context, tile: Tile, flat: int) -> tuple[str, Operand]:
@@ -125,11 +160,13 @@ def _bits(c: Context, tile: Tile, flat: int) -> tuple[str, Operand]:
     return f"0x%0{size // 4}llx", whole
 
 
-def _print(c: Context, descriptor: int, text: str, values: list[Operand]) -> None:
-    c.b.declarations["dprintf"] = DPRINTF
-    pointer = c.b.string(text)
-    arguments = [constant(I32, descriptor), pointer, *values]
-    c.b.effect(f"call i32 (i32, ptr, ...) @dprintf({', '.join(map(str, arguments))})")
+def _call(
+    c: Context, function: str, before: list[Operand], text: str, values: list[Operand]
+) -> Operand:
+    """Call a function of the printf family."""
+    kinds = ", ".join(str(operand.type) for operand in before)
+    arguments = ", ".join(map(str, [*before, c.b.string(text), *values]))
+    return c.b.ordered(I32, f"call i32 ({kinds}, ptr, ...) @{function}({arguments})")
 
 
 EMITTERS: Mapping[str, EmitOp] = {"device_assert": device_assert, "device_print": device_print}
