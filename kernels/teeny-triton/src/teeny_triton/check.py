@@ -214,12 +214,12 @@ class _Choices:
             kinds = tuple(map(stated, spec.items)) * (2 if spec.repeats else 1)
             if None not in kinds:
                 return [_fixed(kinds)]
+            if self.base.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                return [_fixed(())]
         elif not isinstance(spec, Free):
             return [_fixed(stated(spec))]
         elif name in self.base.defaults:
             return [_fixed(_Constant(self.base.defaults[name]))]
-        elif self.base.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            return [_fixed(())]
         else:
             self.assumed.append(name)
             if name in pointers(self.base):

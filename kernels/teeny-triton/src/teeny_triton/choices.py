@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def write(folder: Path, name: str, record: dict[str, Any]) -> None:
         temporary.write_text(json.dumps(record))
         os.replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         warnings.warn(f"tuning: cannot write {path}: {error.strerror}", RuntimeWarning)
 
 
