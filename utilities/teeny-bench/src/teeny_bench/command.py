@@ -23,7 +23,8 @@ def bench(
         str,
         typer.Argument(
             metavar="SUITE",
-            help="gemm, pointwise, softmax, layernorm, attention, conv, mnist, or all of them.",
+            help="gemm, pointwise, softmax, layernorm, attention, kernels, conv, mnist,"
+            " or all of them.",
         ),
     ],
     vs: Annotated[str, typer.Option(help="The peer: torch (eager) or inductor.")] = "torch",

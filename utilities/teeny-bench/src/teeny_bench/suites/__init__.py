@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from teeny_bench.case import Suite
-from teeny_bench.suites import attention, conv, gemm, mnist, rows
+from teeny_bench.suites import attention, conv, gemm, kernels, mnist, rows
 
 SUITES: Mapping[str, Suite] = {
     "gemm": gemm.cases,
@@ -11,6 +11,7 @@ SUITES: Mapping[str, Suite] = {
     "softmax": rows.softmax,
     "layernorm": rows.layernorm,
     "attention": attention.cases,
+    "kernels": kernels.cases,
     "conv": conv.cases,
     "mnist": mnist.cases,
 }

@@ -18,13 +18,18 @@ SHAPES = ((1, 8, 512, 64), (1, 8, 1024, 64), (1, 8, 1024, 128), (1, 8, 2048, 64)
 def cases(peer: str) -> Iterator[Case]:
     """Yield full and causal attention for (batch, heads, sequence, head size)."""
     for shape in SHAPES:
-        batch, heads, length, width = shape
-        for causal in (False, True):
-            yield Case(
-                f"{'causal' if causal else 'full'} {'x'.join(map(str, shape))}",
-                partial(_attention, peer, shape, causal),
-                flops=4.0 * batch * heads * length * length * width * (0.5 if causal else 1.0),
-            )
+        yield from of_shape(peer, shape)
+
+
+def of_shape(peer: str, shape: tuple[int, int, int, int]) -> Iterator[Case]:
+    """Yield full and causal attention of one shape."""
+    batch, heads, length, width = shape
+    for causal in (False, True):
+        yield Case(
+            f"{'causal' if causal else 'full'} {'x'.join(map(str, shape))}",
+            partial(_attention, peer, shape, causal),
+            flops=4.0 * batch * heads * length * length * width * (0.5 if causal else 1.0),
+        )
 
 
 def _attention(peer: str, shape: tuple[int, ...], causal: bool) -> Sides:
