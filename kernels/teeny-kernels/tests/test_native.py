@@ -147,13 +147,18 @@ def machine(place):
 @pytest.fixture
 def execute(place, machine):
     """Compile a function and run it over a grid, as `interpret` does."""
+    return native(machine, at_end=place[1])
+
+
+def native(machine, at_end=True):
+    """Return what compiles a function and runs it over a grid."""
 
     def run_native(function, grid, arguments):
         library = llvm.jit(compiler.emit_kernel(function, machine), machine)
         kind = ctypes.CFUNCTYPE(
             None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
         )
-        memory = Memory(at_end=place[1])
+        memory = Memory(at_end=at_end)
         extents = (*grid, 1, 1, 1)[:3]
         slots = struct.pack("<3q", *extents)
         copies = []
@@ -223,3 +228,49 @@ def test_accuracy_of_winograd(machine, execute, dtype):
     run(plan, (x, w), out, execute=execute)
     error = np.sqrt(np.mean((out - exact) ** 2))  # of results of variance 1
     assert error < (4.4e-7 if dtype == f32 else 8e-16)
+
+
+REACHED_BY_NAN = (
+    "largest of squares", "largest of windows", "gradient of squares", "gradient of windows",
+    "attention", "causal attention", "matmul", "means",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REACHED_BY_NAN)
+def test_nan_reaches_the_result(name):
+    """As in PyTorch: the larger of NaN and a number is NaN, in all lanes and at all borders."""
+    op, attrs, *shapes = CASES[name]
+    rng = np.random.default_rng(1)
+    inputs = [rng.standard_normal(shape).astype(f32.numpy) for shape in shapes]
+    inputs[0].reshape(-1)[rng.integers(0, inputs[0].size, 5)] = np.nan
+    reference = get(op).reference(Attrs(attrs), *(a.astype(f64.numpy) for a in inputs))
+    assert np.isnan(reference).any() or op.endswith("grad")
+    assert not np.isnan(reference).all()
+    for target in TARGETS.values():
+        out = np.zeros(reference.shape, np.float32)
+        plan = plan_of(op, attrs, inputs, out, target)
+        run(plan, inputs, out, execute=native(target))
+        np.testing.assert_allclose(out, reference, rtol=1e-4, atol=1e-4)
+
+
+FUSED = [name for name in CASES if name.startswith(("matmul", "convolution", "dX by", "strided"))]
+
+
+@pytest.mark.skipif("avx2" not in TARGETS, reason="another kind of processor")
+@pytest.mark.parametrize("name", FUSED)
+def test_products_and_sums_are_fused_where_the_machine_can(name):
+    """And nowhere emulated: a machine without fused instructions multiplies, then adds."""
+    op, attrs, *shapes = CASES[name]
+    inputs = [np.zeros(shape, np.float32) for shape in shapes]
+    out = np.zeros(get(op).reference(Attrs(attrs), *inputs).shape, np.float32)
+    old = frozenset({"64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"})
+    sse2 = replace(TARGETS["narrow"], cpu="x86-64", features=old)
+    found = {}
+    for key, target in (("avx2", TARGETS["avx2"]), ("sse2", sse2)):
+        functions = [launch.function for launch in plan_of(op, attrs, inputs, out, target).launches]
+        texts = [llvm.assembly(compiler.emit_kernel(f, target), target) for f in functions]
+        found[key] = "\n".join(texts)
+    assert "vfmadd" in found["avx2"]
+    assert "vmulps" not in found["avx2"]
+    assert "mulps" in found["sse2"]
+    assert "cvtps2pd" not in found["sse2"]

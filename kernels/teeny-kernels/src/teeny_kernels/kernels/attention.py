@@ -134,7 +134,7 @@ def attention(
                 if t.mask == "bool":
                     acc = tl.where(tl.load(at, column < keys), acc, -INFINITY)
                 else:
-                    acc = tl.fma(tl.load(at, column < keys).to(t.accumulator), LOG2_E, acc)
+                    acc = acc + tl.load(at, column < keys).to(t.accumulator) * LOG2_E
             if t.causal:
                 whole = whole & (start + panel + t.width <= row + 1)
             if whole:

@@ -160,7 +160,7 @@ def conv_channels(
                 for j in range(of.kernel[1]):
                     weight = tl.load(taps + j * t.width)
                     value = tl.load(seen + j * of.dilation[1] * beside).to(t.accumulator)
-                    acc = tl.fma(value, weight, acc)
+                    acc = acc + value * weight
         if t.pool:
             pairs = acc.reshape(nr // 2, 2, nc // 2, 2, width)
             finish(pairs.max(3).max(1), panel, valid, row // 2, column // 2)

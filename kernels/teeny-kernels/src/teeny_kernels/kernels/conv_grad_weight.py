@@ -151,7 +151,7 @@ def sums_by_filter(
             right = turned + r * of.columns * t.width + lane
             for p in range(of.columns):
                 value = tl.load(row + p * of.stride[1] * beside).to(t.accumulator)
-                acc = tl.fma(value, tl.load(right + p * t.width), acc)
+                acc = acc + value * tl.load(right + p * t.width)
         tl.store(sums + tap * t.width + lane, acc)
 
     def blocks(seen: Any, c: Any, nc: int, start: Any, first: Any, count: Any) -> None:
@@ -207,7 +207,7 @@ def sums_by_column(
             at = left + row * of.stride[0] * pitch + column * beside
             value = tl.load(at, inside).to(t.accumulator)
             weight = tl.load(right + row * of.y[3] + column * of.y[4], inside)
-            return tl.fma(value, weight.to(t.accumulator), acc)
+            return acc + value * weight.to(t.accumulator)
 
         whole = of.columns // t.lanes * t.lanes
         for r in range(count):

@@ -82,7 +82,7 @@ def conv_rows(
                 for c in range(of.channels):
                     value = tl.load(seen + c * plane, inside).to(t.accumulator)
                     weight = tl.load(tap + c * of.w[2]).to(t.accumulator)
-                    acc = tl.fma(value, weight, acc)
+                    acc = acc + value * weight
         if t.pool:
             rows = acc.reshape(nf, nr // 2, 2, width).max(2)
             pooled = rows.reshape(nf, nr // 2, width // 2, 2).max(3)

@@ -118,7 +118,7 @@ def conv_taps(
                 down = row * of.stride[0] + i * of.dilation[0] - of.top
                 seen = source + c * of.x[2] + down * of.x[3] + pixel * of.x[4]
                 weight = tl.load(filters + (c * of.kernel[0] + i) * t.width + lane)
-                acc = tl.fma(tl.load(seen).to(t.accumulator), weight, acc)
+                acc = acc + tl.load(seen).to(t.accumulator) * weight
         tap = tl.arange(0, t.width)[:, None]
         place = turned + tap * t.pitch + t.margin + column + tl.arange(0, count)[None, :]
         tl.store(place, acc.trans(), None if t.taps == t.width else tap < t.taps)

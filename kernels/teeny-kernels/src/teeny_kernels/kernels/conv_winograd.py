@@ -211,7 +211,7 @@ def conv_winograd(
         right = w + number * (of.channels * t.width) + filter
         acc = tl.zeros((nt, t.width), t.accumulator)
         for c in range(of.channels):
-            acc = tl.fma(tl.load(left + c * t.pitch), tl.load(right + c * t.width), acc)
+            acc = acc + tl.load(left + c * t.pitch) * tl.load(right + c * t.width)
         tl.store(sums + (panel * t.count + tile) * t.apart + place * t.width + filter, acc)
 
     def collect(panel: Any, r: Any, start: int) -> None:

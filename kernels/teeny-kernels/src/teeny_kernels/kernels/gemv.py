@@ -54,11 +54,11 @@ def matvec(
         acc = tl.zeros((rows, count, t.lanes), t.accumulator)
         for k in range(0, whole, t.lanes):
             x = tl.load(left + k).to(t.accumulator)
-            acc = tl.fma(x, tl.load(place + k).to(t.accumulator), acc)
+            acc = acc + x * tl.load(place + k).to(t.accumulator)
         if depth % t.lanes != 0:
             inside = whole + lane < depth
             x = tl.load(left + whole, inside).to(t.accumulator)
-            acc = tl.fma(x, tl.load(place + whole, inside).to(t.accumulator), acc)
+            acc = acc + x * tl.load(place + whole, inside).to(t.accumulator)
         index = (*unravel(outer, t.outer), *unravel(inner, t.inner), row, at)
         tl.store(result + at, EPILOGUE(tl.sum(acc, 2), index, None, extra))
 

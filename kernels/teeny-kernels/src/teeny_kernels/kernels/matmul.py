@@ -68,7 +68,7 @@ def product(acc: Any, a: Any, b: Any, depth: Any, a_step: Any, b_step: Any, insi
     for k in range(depth):
         column = tl.load(a + k * a_step).to(acc.dtype)
         row = tl.load(b + k * b_step, inside).to(acc.dtype)
-        acc = tl.fma(column, row, acc)
+        acc = acc + column * row
     return acc
 
 

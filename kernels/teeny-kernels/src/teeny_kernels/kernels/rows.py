@@ -186,4 +186,4 @@ def batch_norm(
         at = plane.to(tl.int64) * pixels + start + lane
         inside = start + lane < pixels
         value = tl.load(x + at, inside).to(scale.dtype)
-        tl.store(y + at, tl.fma(value, scale, shift), inside)
+        tl.store(y + at, value * scale + shift, inside)

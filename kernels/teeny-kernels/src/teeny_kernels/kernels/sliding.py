@@ -96,7 +96,7 @@ def read(row: Any, column: Any, mask: Any, t: Sliding) -> Any:
 def combine(acc: Any, value: Any, weight: Any, t: Sliding) -> Any:
     """Add what one tap of the window sees to the results."""
     if t.kind == "filter":
-        return tl.fma(value, weight, acc)
+        return acc + value * weight
     return larger(acc, value) if t.kind == "max" else acc + value
 
 
