@@ -20,14 +20,27 @@ class Double(nn.Layer):
 def number():
     return 3
 """
+KERNELS = """
+import teeny_triton.language as tl
+from teeny_triton import Ptr, TypeVar, bf16, constexpr, f32, i32, kernel
+
+T = TypeVar("T", f32, bf16)
+
+@kernel
+def double(x: Ptr[T], n: i32, BLOCK: constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+"""
 
 
 @pytest.fixture
 def factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module in the working folder."""
     (tmp_path / "factories_here.py").write_text(FACTORIES)
+    (tmp_path / "kernels_here.py").write_text(KERNELS)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "factories_here", raising=False)
+    monkeypatch.delitem(sys.modules, "kernels_here", raising=False)
 
 
 @pytest.mark.parametrize("model", ["lenet5", "mlp"])
@@ -59,6 +72,17 @@ def test_a_factory_with_the_types_of_its_inputs(teeny: Teeny) -> None:
 
 
 @pytest.mark.usefixtures("factories")
+def test_a_kernel_with_its_parameters(teeny: Teeny) -> None:
+    given = ("--set", "x=*bf16", "--set", "BLOCK=64")
+    result = teeny("compile", "kernels_here:double", *given)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("func @double(%x: ptr<bf16> {written = true}, %n: i32) {")
+    result = teeny("compile", "kernels_here:double", *given, "--emit", "llvm", "--device", "cpu")
+    assert (result.code, result.err) == (0, "")
+    assert "define void @double(" in result.out
+
+
+@pytest.mark.usefixtures("factories")
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -76,6 +100,22 @@ def test_a_factory_with_the_types_of_its_inputs(teeny: Teeny) -> None:
         (
             ["factories_here:number", "--input", "f32[n]"],
             "factories_here:number returns a int, which is no function of tensors",
+        ),
+        (["kernels_here:double", "--set", "BLOCK"], "--set BLOCK has no value"),
+        (["kernels_here:double", "--set", "BLOCK=1,2"], "--set BLOCK has several values"),
+        (
+            [
+                "kernels_here:double",
+                "--set",
+                "x=*f32",
+                "--set",
+                "BLOCK=8",
+                "--emit",
+                "graph",
+                "--device",
+                "cpu",
+            ],
+            "no stage of a kernel is named 'graph'",
         ),
         (["mlp", "--input", "f32[n"], "'f32[n' is not the type of an input"),
         (["mlp", "--emit", "poetry", "--device", "null"], "no stage is named 'poetry'"),

@@ -73,7 +73,7 @@ def check(
     from teeny_core import KernelError
     from teeny_triton.check import load
 
-    values = _values(given or [])
+    values = read_values(given or [])
     tally, used = Tally(), set[str]()
     show = _print_json if as_json else _print
     for path in files:
@@ -199,7 +199,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _values(given: Sequence[str]) -> dict[str, Sequence[Any]]:
+def read_values(given: Sequence[str]) -> dict[str, Sequence[Any]]:
     """Read `--set NAME=VALUE,...`."""
     from teeny_core import ConfigError
 

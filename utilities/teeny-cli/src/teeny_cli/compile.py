@@ -13,6 +13,7 @@ EXAMPLES = examples(
     "teeny compile lenet5 --emit graph",
     "teeny compile mnist-lenet5.safetensors --emit llvm -o lenet5.ll",
     "teeny compile package.module:Model --input 'f32[n, 3, 224, 224]' --emit tile",
+    "teeny compile package.module:kernel --set x=*f32 --set BLOCK=64 --emit asm",
 )
 
 
@@ -22,22 +23,31 @@ def compile_model(
         typer.Argument(
             metavar="MODEL",
             help="The name of a model (lenet5, mlp), a .safetensors file that `teeny train` wrote, "
-            "or MODULE:FACTORY, a function or class that returns a layer.",
+            "MODULE:FACTORY, a function or class that returns a layer, or MODULE:KERNEL.",
         ),
     ],
     emit: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="STAGE",
-            help="graph, fxgraph, optimised, schedule, tile, llvm or asm; depends on the device.",
+            help="graph, fxgraph, optimised, schedule, tile, llvm or asm; depends on the device. "
+            "The first, if it is not given; of a kernel it is tile.",
         ),
-    ] = "graph",
+    ] = None,
     inputs: Annotated[
         list[str] | None,
         typer.Option(
             "--input",
             metavar="TYPE",
             help=r"The type of each input of MODULE:FACTORY, such as 'f32\[n, 1, 28, 28]'.",
+        ),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="The type or the value of a parameter of MODULE:KERNEL, such as x=*f32, BLOCK=64.",
         ),
     ] = None,
     device: Annotated[
@@ -53,7 +63,8 @@ def compile_model(
 
     if out is not None:
         require_writable(out)
-    text = find(model, inputs or []).emit(emit, device)
+    source = find(model, inputs or [], given or [])
+    text = source.emit(emit or source.first, device)
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
     else:

@@ -6,16 +6,19 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import teeny_core as tn
 from teeny_core import ConfigError
+from teeny_triton import Kernel
 from teeny_vision import mnist
 
-GRAPH = "graph"
+from teeny_cli.check import read_values
+
+GRAPH, TILE = "graph", "tile"
 IMAGES = "f32[n, 1, 28, 28]"  # what the models for MNIST take
 TYPE = re.compile(r"(?P<dtype>\w+)\s*\[(?P<shape>\s*(\w+\s*(,\s*\w+\s*)*)?)\]")
 
@@ -26,6 +29,7 @@ class Source:
 
     function: Callable[..., Any]
     inputs: tuple[str, ...]
+    first: ClassVar[str] = GRAPH
 
     def emit(self, stage: str, device: str | None) -> str:
         """Return the text of a stage of its compilation; tracing alone gives the graph."""
@@ -35,12 +39,28 @@ class Source:
         return str(graph) if stage == GRAPH else tn.compile(graph, device=target).emit(stage)
 
 
-def find(text: str, inputs: Sequence[str]) -> Source:
-    """Return the model that `text` names.
+@dataclass(frozen=True)
+class KernelSource:
+    """A kernel, and what is known of its parameters: types, or values of constants."""
+
+    kernel: Kernel
+    parameters: Mapping[str, Any]
+    first: ClassVar[str] = TILE
+
+    def emit(self, stage: str, device: str | None) -> str:
+        """Return the text of a stage of its compilation; reading alone gives the tile IR."""
+        target = tn.device(device)
+        function = self.kernel.function(**self.parameters)
+        return str(function) if stage == TILE else target.compile_kernel(function).emit(stage)
+
+
+def find(text: str, inputs: Sequence[str], given: Sequence[str] = ()) -> Source | KernelSource:
+    """Return the model or kernel that `text` names.
 
     Args:
-        text: the name of a model for MNIST, a checkpoint of one, or MODULE:FACTORY.
+        text: the name of a model for MNIST, a checkpoint of one, MODULE:FACTORY or MODULE:KERNEL.
         inputs: the types of its inputs, such as `f32[n, 1, 28, 28]`; those of MNIST if empty.
+        given: NAME=VALUE for parameters of a kernel.
 
     Raises:
         ConfigError: there is no such model.
@@ -57,11 +77,14 @@ def find(text: str, inputs: Sequence[str]) -> Source:
             f"no model is called {text!r}",
             hint=f"one of {', '.join(mnist.MODELS)}, a .safetensors file, or MODULE:FACTORY",
         )
+    found = _imported(module, name)
+    if isinstance(found, Kernel):
+        return KernelSource(found, _single(read_values(given)))
     if not inputs:
         raise ConfigError(
             f"the inputs of {text} are not known", hint=f"give the type of each: --input '{IMAGES}'"
         )
-    return Source(_made(module, name), types)
+    return Source(_made(found, f"{module}:{name}"), types)
 
 
 def parse_type(text: str, name: str) -> tn.SymTensor:
@@ -79,22 +102,32 @@ def parse_type(text: str, name: str) -> tn.SymTensor:
     return tn.SymTensor.input(tn.dtype(match["dtype"]), shape, name=name)
 
 
-def _made(module: str, name: str) -> Callable[..., Any]:
-    """Import a factory, from the working folder too, and call it."""
+def _single(values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    several = next((name for name, items in values.items() if len(items) > 1), None)
+    if several is not None:
+        raise ConfigError(f"--set {several} has several values", hint="a kernel is shown for one")
+    return {name: items[0] for name, items in values.items()}
+
+
+def _imported(module: str, name: str) -> Any:
+    """Import an object, from the working folder too."""
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        factory = getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(
             f"{module}:{name} cannot be imported: {error}",
             hint="give MODULE:FACTORY as in `from MODULE import FACTORY`",
         ) from error
+
+
+def _made(factory: Any, name: str) -> Callable[..., Any]:
     made = factory()
     if not callable(made):
         raise ConfigError(
-            f"{module}:{name} returns a {type(made).__name__}, which is no function of tensors",
+            f"{name} returns a {type(made).__name__}, which is no function of tensors",
             hint="return a layer from it",
         )
     return made  # type: ignore[no-any-return]
