@@ -194,6 +194,31 @@ def test_host_descriptors(shape: tuple[int, int], padding: str) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+@triton.jit
+def described(tensor, shape, strides, block_shape):
+    if isinstance(tensor, tl.tensor_descriptor):
+        return tensor
+    else:
+        return tl.make_tensor_descriptor(tensor, shape, strides, block_shape)
+
+
+@triton.jit
+def double_through(out, x, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    source = described(x, shape=[M, N], strides=[N, 1], block_shape=[BM, BN])
+    target = described(out, [M, N], [N, 1], [BM, BN])
+    for row in range(0, source.shape[0], BM):
+        target.store([row, 0], source.load([row, 0]) * 2)
+
+
+def test_kernels_that_take_descriptors_or_pointers() -> None:
+    x, out, other = normal(9, 6), *np.zeros((2, 9, 6), np.float32)
+    double_through[(1,)](out, x, 9, 6, 4, 8)
+    source, target = (TensorDescriptor.from_tensor(a, [4, 8]) for a in (x, other))
+    double_through[(1,)](target, source, 9, 6, 4, 8)
+    np.testing.assert_array_equal(out, x * 2)
+    np.testing.assert_array_equal(other, x * 2)
+
+
 def test_descriptors_of_torch_tensors_and_parts() -> None:
     torch = pytest.importorskip("torch")
     x, out = torch.randn(32, 24), torch.zeros(16, 12)

@@ -421,6 +421,33 @@ def test_types_in_annotations() -> None:
         run(annotated, 2, np.zeros(1, np.float32), 3, 4.5)
 
 
+@triton.constexpr_function
+def doubled(n, by=2):
+    return n * by
+
+
+@tl.constexpr_function
+def width_of(dtype):
+    return tl.constexpr(dtype.itemsize * 8)
+
+
+@triton.jit
+def static_functions(x, n, B: tl.constexpr):
+    C: tl.constexpr = doubled(B) + width_of(x.dtype.element_ty)
+    tl.store(x, tl.full((C,), doubled(B, by=3), tl.float32).sum())
+
+
+def test_functions_of_python_values() -> None:
+    assert run(static_functions, 5, 4)[0] == (8 + 32) * 12
+
+    @triton.jit
+    def of_a_tile(x, n):
+        tl.store(x, doubled(n))
+
+    with pytest.raises(KernelError, match="doubled takes Python values, not i32"):
+        run(of_a_tile, 5)
+
+
 def test_kinds_of_errors() -> None:
     from teeny_triton.errors import CompileTimeAssertionFailure, UnsupportedLanguageConstruct
 

@@ -32,6 +32,7 @@ from teeny_triton.ir import Pointer
 from teeny_triton.language.control import Facts
 from teeny_triton.language.dtypes import constexpr
 from teeny_triton.language.patterns import DTypeVariable
+from teeny_triton.language.static import unwrapped as unwrapped
 from teeny_triton.tools import TensorDescriptor
 
 DIVISIBILITY = 16
@@ -311,11 +312,6 @@ def require_fit(name: str, wanted: DType, own: DType, value: Any) -> None:
 def alignment_of(address: int) -> int:
     """Return what is promised of an address; 0 when that is no more than its type wants."""
     return 0 if address & 15 else 16 if address & 63 else 64
-
-
-def unwrapped(value: Any) -> Any:
-    """Return what a constexpr holds, anything else as it is."""
-    return value.value if isinstance(value, constexpr) else value
 
 
 def _as_tuple(*items: Any) -> tuple[Any, ...]:

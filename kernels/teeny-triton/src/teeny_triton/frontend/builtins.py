@@ -13,6 +13,7 @@ from teeny_triton.language import control, debug, semantic
 from teeny_triton.language import math as tl_math
 from teeny_triton.language.aggregate import Aggregate
 from teeny_triton.language.dtypes import constexpr
+from teeny_triton.language.static import unwrapped
 from teeny_triton.language.tile import Tile, raw
 
 
@@ -52,10 +53,6 @@ def _isinstance(value: Any, kinds: Any) -> bool:
     return isinstance(value, listed)
 
 
-def _unwrap(value: Any) -> Any:
-    return value.value if isinstance(value, constexpr) else value
-
-
 REPLACED: Mapping[Any, Callable[..., Any]] = {
     builtins.min: _extreme("min"),
     builtins.max: _extreme("max"),
@@ -65,7 +62,7 @@ REPLACED: Mapping[Any, Callable[..., Any]] = {
     builtins.int: _converter(int, lambda x: x.to(i32)),
     builtins.float: _converter(float, lambda x: x.to(f32)),
     builtins.bool: _converter(bool, lambda x: Tile(semantic.truth(raw(x)))),
-    constexpr: _unwrap,
+    constexpr: unwrapped,
 }
 """Callables that kernels may name, and what is called in their place."""
 

@@ -65,8 +65,11 @@ from teeny_triton.language.dtypes import f8e5m2 as f8e5m2
 from teeny_triton.language.dtypes import f16 as f16
 from teeny_triton.language.dtypes import f32 as f32
 from teeny_triton.language.dtypes import f64 as f64
+from teeny_triton.language.dtypes import float8e4b8 as float8e4b8
+from teeny_triton.language.dtypes import float8e4b15 as float8e4b15
 from teeny_triton.language.dtypes import float8e4nv as float8e4nv
 from teeny_triton.language.dtypes import float8e5 as float8e5
+from teeny_triton.language.dtypes import float8e5b16 as float8e5b16
 from teeny_triton.language.dtypes import float16 as float16
 from teeny_triton.language.dtypes import float32 as float32
 from teeny_triton.language.dtypes import float64 as float64
@@ -175,10 +178,12 @@ from teeny_triton.language.sort import gather as gather
 from teeny_triton.language.sort import histogram as histogram
 from teeny_triton.language.sort import sort as sort
 from teeny_triton.language.sort import topk as topk
+from teeny_triton.language.static import constexpr_function as constexpr_function
 from teeny_triton.language.tile import Operand as Operand
 from teeny_triton.language.tile import Tile as Tile
 from teeny_triton.language.tile import tile as tile
 
 dtype = type(f32)
 tensor = Tile
+tensor_descriptor = TensorDescriptor
 to_tensor = tile
