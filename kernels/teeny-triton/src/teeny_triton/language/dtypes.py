@@ -40,6 +40,9 @@ uint8, uint16, uint32, uint64 = u8, u16, u32, u64
 float16, bfloat16, float32, float64 = f16, bf16, f32, f64
 float8e4nv, float8e5 = f8e4m3, f8e5m2
 
+# Formats of other chips, by name only: kernels compare types with them; to use one is an error.
+float8e4b8, float8e4b15, float8e5b16 = "float8e4b8", "float8e4b15", "float8e5b16"
+
 TypeVar = DTypeVariable
 
 

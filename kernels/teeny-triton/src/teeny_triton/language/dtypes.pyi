@@ -60,6 +60,9 @@ float32 = f32
 float64 = f64
 float8e4nv = f8e4m3
 float8e5 = f8e5m2
+float8e4b8: str
+float8e4b15: str
+float8e5b16: str
 
 class contiguous: ...
 class Ptr(Tile, Generic[_T_co, _Layout_co]): ...

@@ -1,9 +1,10 @@
 """Which element type an operation computes in: Triton's promotion rules.
 
 Two tiles meet by kind (bool < integer < float), then by width; integers of one width and mixed
-sign meet as unsigned, as in C; f16 wins over bf16. A Python number is weak: it takes the tile's
-type unless its kind is higher. Division of 16-bit floats computes in f32. Where Triton would
-compute in f8 or in bool, arithmetic here is done in f32 and in i32.
+sign meet as unsigned, as in C; f16 wins over bf16, which meets f8 in f32; two kinds of f8 meet in
+f16. A Python number is weak: it takes the tile's type unless its kind is higher. Division of
+16-bit floats computes in f32. Where Triton would compute in f8 or in bool, arithmetic here is done
+in f32 and in i32; f8 meets integers in f32, which Triton refuses.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ def _floats(a: DType, b: DType, division: bool) -> DType:
     for wide in (f64, f32):
         if wide in (a, b):
             return wide
+    if a != b and a.is_float and b.is_float and a.bits == b.bits == 8:
+        return f32 if division else f16
     half = f16 if f16 in (a, b) else bf16 if a == b == bf16 else f32
     return f32 if division else half
 
