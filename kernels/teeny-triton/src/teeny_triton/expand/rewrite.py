@@ -29,13 +29,13 @@ def expand(
     in `native` are left, for a back end that has them.
     """
     pass_ = _Expansion(lanes, EXPANDED.keys() - native)
-    if not any(pass_.applies(op) for op in walk(function.body)):
-        return function
-    body = Block()
-    builder = Builder(body)
-    with builder.active():
-        pass_.run(builder, function.body, body)
-    return replace(function, body=simplify(body))
+    while any(pass_.applies(op) for op in walk(function.body)):  # an expansion may use others
+        body = Block()
+        builder = Builder(body)
+        with builder.active():
+            pass_.run(builder, function.body, body)
+        function = replace(function, body=simplify(body))
+    return function
 
 
 @dataclass
