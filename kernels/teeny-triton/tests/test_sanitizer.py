@@ -19,10 +19,15 @@ from teeny_triton import (
     KernelError,
     Ptr,
     SanitizerError,
+    bf16,
+    bool_,
     build_function,
     constexpr,
+    f8e5m2,
     f16,
     f32,
+    f64,
+    i8,
     i32,
     i64,
     interpret,
@@ -185,6 +190,48 @@ def test_races_are_found_in_memory_that_two_arguments_share() -> None:
     found = findings(function, (2,), [base[1:], base[:8], 8])
     assert [(f.kind, f.tensor, f.index) for f in found] == [("race", "y", (4,))]
     sanitize(function, (2,), [base[:8], base[:8], 8])
+
+
+@kernel
+def words_and_bytes(x: Ptr[f32], b: Ptr[i8]):
+    pid = tl.program_id(0)
+    tl.store(x + pid, 1.0)  # race
+    tl.store(b + pid * 4 + 5, 1)
+
+
+def test_races_are_found_between_types() -> None:
+    x = floats(8)
+    facts = {"x": tl.control.Facts(noalias=False), "b": tl.control.Facts(noalias=False)}
+    found = findings(words_and_bytes.function(facts), (3,), [x, x.view(np.int8)])
+    assert places(found, "race") == marked(words_and_bytes, "race")
+    assert (found[0].tensor, found[0].index, found[0].program) == ("x", (1,), (1, 0, 0))
+    sanitize(words_and_bytes.function(), (3,), [x, np.zeros(32, np.int8)])
+
+
+def test_a_scalar_and_nothing_are_tensors_too() -> None:
+    with build_function("k", [("x", Ptr[f32]), ("n", i32)]) as f:
+        tl.store(f.arguments[0], 1.0, mask=f.arguments[1] > 0)
+    scalar = np.zeros((), np.float32)
+    sanitize(f.function, (1,), [scalar, 1])
+    assert scalar == 1
+    (found,) = findings(f.function, (2,), [scalar, 1])
+    assert (found.kind, found.index) == ("race", (0,))
+    sanitize(f.function, (1,), [floats(0), 0])
+    (found,) = findings(f.function, (1,), [floats(0, 3), 1])
+    assert (found.kind, found.message) == (
+        "bounds",
+        "store writes x[0], outside of its shape (0, 3)",
+    )
+
+
+@pytest.mark.parametrize("dtype", [bf16, f8e5m2, f16, f64, i8, i64, bool_])
+def test_every_type_of_element(dtype: Any) -> None:
+    with build_function("k", [("x", Ptr[dtype])]) as f:
+        place = f.arguments[0] - tl.program_id(0) * 3 + tl.arange(0, 4)
+        tl.store(place, tl.load(place))
+    flipped = np.zeros((3, 3), dtype.numpy)[::-1]
+    found = findings(f.function, (3,), [flipped])
+    assert {(f.kind, f.index) for f in found} == {("bounds", (3,)), ("race", (0, 0))}
 
 
 @kernel

@@ -51,10 +51,10 @@ class Tensor:
         dense, and else one number, its distance from the address that the kernel was given.
         """
         array, distance = self.region.array, (element - self.region.origin,)
-        if array is None or not array.size:
+        if array is None or not array.size or not array.ndim:
             return distance
         if self._table is None:
-            row, rest = divmod(element, array.size // max(1, *array.shape[:1]))
+            row, rest = divmod(element, array.size // array.shape[0])
             inner = np.unravel_index(rest, array.shape[1:]) if array.ndim > 1 else ()
             return row, *(int(i) for i in inner)
         number = self._number(element)
