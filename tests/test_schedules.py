@@ -51,8 +51,8 @@ def scheduled(graph: tn.Graph, *, frozen: bool = False) -> Schedule:
 
 
 def by_library(schedule: Schedule) -> int:
-    """The number of steps that a kernel of the library computes."""
-    return sum(" by " in step.label for step in schedule.steps)
+    """The number of kernels of the library in all steps."""
+    return sum(step.label.count(" by ") for step in schedule.steps)
 
 
 def test_lenet_infers_in_five_kernels() -> None:
@@ -67,7 +67,7 @@ def test_lenet_trains_in_few_kernels() -> None:
         tn.SymTensor.input(tn.f32, ("n", 1, 28, 28)), tn.SymTensor.input(tn.i64, ("n",))
     )
     schedule = scheduled(graph)
-    assert len(schedule.steps) <= 36
+    assert len(schedule.steps) <= 22
     written = {schedule.buffers[i].name for step in schedule.steps for i in step.writes}
     assert {name for name, _ in step._model.named_parameters()} <= written
     at = {"n": 64}
@@ -79,7 +79,7 @@ def test_a_transformer_block_is_nine_kernels(width: int) -> None:
     block = Block(width)
     block.eval()
     schedule = scheduled(tn.trace(block, tn.SymTensor.input(tn.f32, ("n", 16, width))))
-    assert len(schedule.steps) == 9
+    assert len(schedule.steps) <= 9
     assert by_library(schedule) == 7
 
 

@@ -9,12 +9,13 @@ from teeny_triton.launch import ScalarArg, Template
 from teeny_triton.target import Target
 
 from teeny_compiler.fxgraph import FXGraph
-from teeny_compiler.lower.call import Call, Calls, Place, StorageArg
+from teeny_compiler.lower.call import Calls, Place, StorageArg
 from teeny_compiler.lower.kernels import NestKernels
 from teeny_compiler.lower.templates import TemplateLowering, installed_templates, offers
 from teeny_compiler.nest.read import placed, read_group
 from teeny_compiler.schedule.fixed import fixed_values
 from teeny_compiler.schedule.fuse import describe, fuse
+from teeny_compiler.schedule.horizontal import Launch, horizontal
 from teeny_compiler.schedule.memory import Arena, Lifetime, pack
 from teeny_compiler.schedule.plan import EXTERNAL, Buffer, BufferKind, BufferRef, Schedule, Step
 from teeny_compiler.schedule.prepare import prepare
@@ -73,23 +74,27 @@ class _Assembly:
         self.buffers = [
             Buffer(s.name, s.kind, s.shape, s.dtype, data=s.data) for s in plan.storages
         ]
-        self.calls: list[tuple[Call, tuple[int | None, ...]]] = []
-        self.once: list[bool] = []
+        launches: list[Launch] = []
+        once: list[bool] = []
         for number, calls in enumerate(lowered):
             whole = plan.tasks[number].once
-            self.once += [whole or call.once for call in calls.calls]
+            once += [whole or call.once for call in calls.calls]
             first = len(self.buffers)
             for k, (size, dtype) in enumerate(calls.temps):
                 kind: BufferKind = "prepared" if k in calls.kept and not whole else "arena"
                 self.buffers.append(Buffer(f"t{number}_{k}", kind, (size,), dtype))
             for call in calls.calls:
-                self.calls.append((call, tuple(_buffer(a, first) for a in call.arguments)))
+                launches.append(Launch(call, tuple(_buffer(a, first) for a in call.arguments)))
+        before = [launch for launch, is_once in zip(launches, once, strict=True) if is_once]
+        rest = [launch for launch, is_once in zip(launches, once, strict=True) if not is_once]
+        self.before, self.run = before, horizontal(rest)
 
     def schedule(self) -> Schedule:
         """Return the finished schedule."""
         arena, placed = self.place()
         order = sorted(range(len(self.buffers)), key=lambda i: _RANKS.index(self.buffers[i].kind))
-        used = {i for _, arguments in self.calls for i in arguments if i is not None}
+        launches = (*self.before, *self.run)
+        used = {i for launch in launches for i in launch.buffers if i is not None}
         order = [i for i in order if self.buffers[i].kind != "arena" or i in used]
         new = {old: number for number, old in enumerate(order)}
         buffers = []
@@ -103,23 +108,18 @@ class _Assembly:
             self.plan.fusion.graph.name,
             self.plan.fusion.graph.symbols,
             tuple(buffers),
-            self.steps(new, once=False),
+            tuple(_step(launch, new) for launch in self.run),
             tuple(new[i] for i in self.plan.outputs),
             arena.size,
             arena.bound,
-            self.steps(new, once=True),
+            tuple(_step(launch, new) for launch in self.before),
         )
-
-    def steps(self, new: Mapping[int, int], *, once: bool) -> tuple[Step, ...]:
-        """Return the steps of every run, or those before the first one."""
-        pairs = zip(self.calls, self.once, strict=True)
-        return tuple(_step(*call, new) for call, is_once in pairs if is_once == once)
 
     def place(self) -> tuple[Arena, list[int]]:
         """Pack the buffers of the arena by the steps that use them."""
         spans: dict[int, tuple[int, int]] = {}
-        for step, (_, arguments) in enumerate(self.calls):
-            for i in arguments:
+        for step, launch in enumerate((*self.before, *self.run)):
+            for i in launch.buffers:
                 if i is not None and self.buffers[i].kind == "arena":
                     spans[i] = (spans.get(i, (step, step))[0], step)
         placed = sorted(spans)
@@ -133,12 +133,13 @@ def _buffer(argument: Place | ScalarArg, first_temp: int) -> int | None:
     return argument.storage if isinstance(argument, StorageArg) else first_temp + argument.temp
 
 
-def _step(call: Call, arguments: tuple[int | None, ...], new: Mapping[int, int]) -> Step:
+def _step(launch: Launch, new: Mapping[int, int]) -> Step:
+    call = launch.call
     resolved: list[BufferRef | ScalarArg] = []
     reads: dict[int, None] = {}
     writes: dict[int, None] = {}
     for parameter, argument, number in zip(
-        call.function.parameters, call.arguments, arguments, strict=True
+        call.function.parameters, call.arguments, launch.buffers, strict=True
     ):
         if isinstance(argument, ScalarArg) or number is None:
             assert isinstance(argument, ScalarArg)
