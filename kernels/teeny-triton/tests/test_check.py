@@ -23,6 +23,9 @@ from triton import heuristics, i32, i64, kernel
 
 T = TypeVar("T", f16, f32)
 U = TypeVar("U")
+
+
+class Shape: ...
 """
 
 
@@ -58,6 +61,8 @@ def cases(checked: Checked) -> int:
         ("x: Ptr[f32], n: constexpr[int] = 4", 1),
         ("x: Ptr[T], more: tuple[Ptr[f32], ...]", 2),
         ("x: Ptr[T], more: tuple[Ptr[f32], i32]", 2),
+        ("x: Ptr[f32], more: tuple[Ptr[T], U]", 6),
+        ("x: Ptr[T], *more: Ptr[T]", 2),
         ("x, bias=None", 3),
         ("x, n, *rest", 3),
     ],
@@ -141,7 +146,8 @@ def test_errors_inside_helpers_show_the_chain(found: Callable[..., Found]) -> No
     [
         ("k(x: Ptr[f32], BLOCK: constexpr)", "no value of its constant `BLOCK` is known"),
         ("k(x: Ptr[f32], BLOCK: constexpr[int])", "no value of its constant `BLOCK` is known"),
-        ("k(x: Ptr[f32], more: tuple[Ptr[T], ...])", "the types of `more` are not known"),
+        ("k(x: Ptr[f32], more: tuple[object, ...])", "what `more` may be is not known"),
+        ("k(x: Ptr[f32], shape: Shape)", "what `shape` may be is not known"),
     ],
 )
 def test_what_is_not_known(found: Callable[..., Found], definition: str, reason: str) -> None:
@@ -154,6 +160,20 @@ def test_what_is_not_known(found: Callable[..., Found], definition: str, reason:
     assert reason in checked.unchecked.message
     assert checked.unchecked.hint is not None
     assert checked.cases == 0
+
+
+def test_a_helper_of_other_files(found: Callable[..., Found]) -> None:
+    checked = found("""
+        @kernel
+        def put(pointer, value):
+            tl.store(pointer, value.to(f32).no_method())
+
+        @kernel
+        def wrong(pointer: Ptr[f32], value):
+            tl.store(pointer, value.no_method())
+    """)
+    assert "nothing is annotated" in str(checked["put"].unchecked)
+    assert checked["wrong"].problems
 
 
 def test_checks_that_fit_no_parameter_and_heuristics_that_fail(

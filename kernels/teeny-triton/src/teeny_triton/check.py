@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import inspect
 import io
 import itertools
 import sys
@@ -154,7 +153,20 @@ def check_kernel(kernel: Kernel | Tuned, values: Values | None = None) -> Checke
             where = error.frames if isinstance(error, CompilationError) else str(error)
             met.setdefault(where, (error, []))[1].append(case)
     problems = tuple(Problem(error, tuple(all_)) for error, all_ in met.values())
+    failing = sum(len(problem.cases) for problem in problems)
+    untyped = all(isinstance(spec, Free) for spec in base.specs.values())
+    if problems and untyped and failing == len(cases):
+        return Checked(base, unchecked=_untyped(base))
     return Checked(base, len(cases), problems, tuple(choices.assumed))
+
+
+def _untyped(kernel: Kernel) -> KernelError:
+    """Return the reason why nothing is said of a kernel that is perhaps a helper of other files."""
+    return KernelError(
+        f"{kernel.__name__} is not checked: nothing is annotated, and its parameters are not all "
+        "pointers and integers",
+        hint="annotate them, unless it is a helper",
+    )
 
 
 @dataclass
@@ -208,34 +220,34 @@ class _Choices:
             return [_fixed(value) for value in self.values[name]]
         if isinstance(spec, Constexpr):
             return [_fixed(value) for value in self.constants(name, spec)]
-        if isinstance(spec, DTypeVariable | PointerPattern) and stated(spec) is None:
-            return [self.open(spec, variables)]
+        parameter = self.base.signature.parameters[name]
         if isinstance(spec, Tuple):
-            kinds = tuple(map(stated, spec.items)) * (2 if spec.repeats else 1)
-            if None not in kinds:
-                return [_fixed(kinds)]
-            if self.base.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            if not any(isinstance(item, Free | Tuple | Constexpr) for item in spec.items):
+                makers = [self.item(item, variables) for item in spec.items]
+                makers *= 2 if spec.repeats else 1
+                return [lambda names: tuple(make(names) for make in makers)]
+            if parameter.kind is parameter.VAR_POSITIONAL:
                 return [_fixed(())]
         elif not isinstance(spec, Free):
-            return [_fixed(stated(spec))]
+            return [self.item(spec, variables)]
         elif name in self.base.defaults:
             return [_fixed(_Constant(self.base.defaults[name]))]
-        else:
+        elif parameter.annotation is parameter.empty:
             self.assumed.append(name)
             if name in pointers(self.base):
-                return [self.open(PointerPattern(_UNANNOTATED), variables)]
+                return [self.item(PointerPattern(_UNANNOTATED), variables)]
             return [_fixed(i32)]
         raise KernelError(
-            f"{self.base.__name__} is not checked: the types of `{name}` are not known",
-            hint=f'give one, @kernel(check={{"{name}": [(Ptr[f32], Ptr[f32])]}})',
+            f"{self.base.__name__} is not checked: what `{name}` may be is not known",
+            hint=f'give types or values: @kernel(check={{"{name}": [...]}})',
         )
 
-    def open(
-        self,
-        spec: DTypeVariable | PointerPattern,
-        variables: dict[DTypeVariable, tuple[DType, ...]],
+    def item(
+        self, spec: Spec, variables: dict[DTypeVariable, tuple[DType, ...]]
     ) -> Callable[[Mapping[str, DType]], Any]:
-        """Return the type of a parameter as a function of its type variable."""
+        """Return the type of a parameter as a function of the type variables."""
+        if stated(spec) is not None:
+            return _fixed(stated(spec))
         variable = spec.pointee if isinstance(spec, PointerPattern) else spec
         assert isinstance(variable, DTypeVariable)
         known = next((each for each in variables if each.name == variable.name), variable)
