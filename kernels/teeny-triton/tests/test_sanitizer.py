@@ -83,6 +83,16 @@ def test_every_access_out_of_bounds_is_told_at_once() -> None:
     np.testing.assert_array_equal(y, x[:90])  # what is right has been done
 
 
+def test_a_bad_load_gives_zero_and_no_more_findings() -> None:
+    with build_function("k", [("at", Ptr[i32]), ("x", Ptr[f32])]) as f:
+        at, x = f.arguments
+        tl.store(x + tl.load(at + 5) * 1000, 3.0)
+    x = floats(4)
+    (found,) = findings(f.function, (1,), [np.int32([1]), x])
+    assert (found.kind, found.tensor, found.index) == ("bounds", "at", (5,))
+    assert x[0] == 3
+
+
 def test_the_message_shows_source_caret_and_place() -> None:
     with pytest.raises(SanitizerError) as caught:
         sanitize(copy.function(BLOCK=4), (2,), [floats(6), np.zeros(8, np.float32), 7])
@@ -270,6 +280,7 @@ def last_one_sums(x: Ptr[f32], parts: Ptr[f32], count: Ptr[i32], out: Ptr[f32], 
     tl.store(parts + pid, tl.load(x + pid) * 2)
     if tl.atomic_add(count, 1) == N - 1:
         tl.store(out, tl.sum(tl.load(parts + tl.arange(0, N)), axis=0))
+        tl.store(count, 0)  # all others are past it
 
 
 @kernel
@@ -280,6 +291,32 @@ def unlocked(lock: Ptr[i32], x: Ptr[f32], BLOCK: constexpr):
     tl.store(x + i, value + 1)  # race
 
 
+@kernel
+def signalling(x: Ptr[f32], flag: Ptr[i32], y: Ptr[f32], GIVE: constexpr, TAKE: constexpr):
+    pid = tl.program_id(0)
+    if pid == 0:
+        tl.store(x, 5.0)
+        tl.atomic_xchg(flag, 1, sem=GIVE)
+    else:
+        tl.atomic_add(flag, 0, sem=TAKE)
+        tl.store(y + pid, tl.load(x))
+
+
+@pytest.mark.parametrize("give", ["acq_rel", "release", "acquire", "relaxed"])
+@pytest.mark.parametrize("take", ["acq_rel", "release", "acquire", "relaxed"])
+def test_memory_orders(give: str, take: str) -> None:
+    """The first program writes and sets a flag; the others see it and read."""
+    function = signalling.function(GIVE=give, TAKE=take)
+    arguments = [floats(1), np.zeros(1, np.int32), floats(3)]
+    ordered = give in ("acq_rel", "release") and take in ("acq_rel", "acquire")
+    if ordered:
+        sanitize(function, (3,), arguments)
+        assert (arguments[2] == [0, 5, 5]).all()
+    else:
+        found = findings(function, (3,), arguments)
+        assert [(f.kind, f.tensor, f.count) for f in found] == [("race", "x", 2)]
+
+
 def test_scalar_atomics_order_what_is_before_and_after_them() -> None:
     x = np.zeros(4, np.float32)
     sanitize(locked.function(BLOCK=4), (5,), [np.zeros(1, np.int32), x])
@@ -287,7 +324,7 @@ def test_scalar_atomics_order_what_is_before_and_after_them() -> None:
     out = np.zeros(1, np.float32)
     parts, count = np.zeros(8, np.float32), np.zeros(1, np.int32)
     sanitize(last_one_sums.function(N=8), (8,), [floats(8), parts, count, out])
-    assert out[0] == 2 * 28
+    assert (out[0], count[0]) == (2 * 28, 0)
     found = findings(unlocked.function(BLOCK=4), (2,), [np.zeros(1, np.int32), x])
     assert places(found, "race") == marked(unlocked, "race")
 

@@ -13,7 +13,7 @@ import numpy as np
 from teeny_triton.errors import KernelError
 from teeny_triton.interpret import Environment, Program, run_grid
 from teeny_triton.ir import Function, Op, Pointer, Value
-from teeny_triton.memory import AddressSpace, Array, Region, foreign, poisoned, stray
+from teeny_triton.memory import AddressSpace, Array, Region, foreign, stray
 from teeny_triton.sanitizer.findings import Finding, SanitizerError
 from teeny_triton.sanitizer.overflow import MOVES, offset_ops, overflows
 from teeny_triton.sanitizer.shadow import (
@@ -35,9 +35,10 @@ LIMIT = 10
 _KINDS: Mapping[str, str] = {
     "load": READ,
     "store": WRITE,
-    **dict.fromkeys(("atomic_add", "atomic_rmw", "atomic_cas"), ATOMIC),
+    "atomic_rmw": ATOMIC,
+    "atomic_cas": ATOMIC,
 }
-_MASKS: Mapping[str, int] = {"load": 1, "store": 2, "atomic_add": 2, "atomic_rmw": 2}
+_MASKS: Mapping[str, int] = {"load": 1, "store": 2, "atomic_rmw": 2}
 _VERBS: Mapping[str, str] = {READ: "reads", WRITE: "writes", ATOMIC: "updates"}
 _PAST: Mapping[str, str] = {READ: "has read", WRITE: "has written", ATOMIC: "has updated"}
 
@@ -50,7 +51,7 @@ def sanitize(
 ) -> None:
     """Run `function` as `interpret` does, and go on after a defect to find others.
 
-    A bad access reads an undefined value, or writes nothing. One op has one finding of a kind for
+    A bad access reads zero, or writes nothing. One op has one finding of a kind for
     each tensor, that of the first program and lane.
 
     Raises:
@@ -229,7 +230,7 @@ class _Program(Program):
             return env
         element = op.operands[0].type.element
         assert isinstance(element, Pointer)
-        sink = self.space.add(Region("nothing", poisoned(1, element.pointee)))
+        sink = self.space.add(Region("nothing", np.zeros(1, element.pointee.numpy)))
         redirected = np.where(bad.reshape(addresses.shape), sink, addresses)
         return {**env, op.operands[0]: redirected}
 
@@ -317,11 +318,11 @@ class _Program(Program):
         assert self.shared.blocks is not None
         block, kind = self.shared.blocks[lanes.region], _KINDS[op.opcode]
         starts = physical(lanes.region) + lanes.offsets
-        if kind == ATOMIC and not op.operands[0].type.shape and op.attrs.get("sem") != "relaxed":
-            self.clock.meet(self.shared.released, int(starts[0]))
+        access = Access(self.shared.number, self.clock.epoch, op)
+        if kind == ATOMIC and not op.operands[0].type.shape:
+            self.clock.meet(self.shared.released, int(starts[0]), op.attrs["sem"])
         granules = lanes.size // block.granule
         places = ((starts - block.start) // block.granule)[:, None] + np.arange(granules)
-        access = Access(self.shared.number, self.clock.epoch, op)
         race = block.touch(kind, places.ravel(), access, self.shared.accesses, self.clock)
         if race is None:
             return

@@ -2,10 +2,10 @@
 
 Programs of a grid run at the same time unless something orders them, so two of them may not touch
 one element when one of the two writes it plainly. What orders them here are atomics on scalars,
-which acquire and release (locks and counters are made of them): an access happens before all that
-its program does after a later atomic, and that before what another program does after it has met
-the same address. Each program has a vector clock of what it has acquired; see Flanagan and Freund,
-"FastTrack: efficient and precise dynamic race detection", 2009.
+which acquire and release unless their `sem` says otherwise (locks and counters are made of them):
+what a program does before one comes before what another does after a later one at that address.
+Each program has a vector clock of what it has acquired; see Flanagan and Freund, "FastTrack:
+efficient and precise dynamic race detection", 2009.
 """
 
 from __future__ import annotations
@@ -81,15 +81,17 @@ class Clock:
         """Return the epochs of other programs that come before this one's next op."""
         return 0 if self._seen is None else self._seen[programs]
 
-    def meet(self, released: dict[int, Array], address: int) -> None:
-        """Acquire and release at an address."""
+    def meet(self, released: dict[int, Array], address: int, order: str) -> None:
+        """Acquire and release at an address, as far as the memory order says."""
         if self._seen is None:
             self._seen = np.zeros(self._programs, np.int64)
-        if address in released:
+        if address in released and order in ("acquire", "acq_rel"):
             np.maximum(self._seen, released[address], out=self._seen)
-        self._seen[self.program] = self.epoch
-        released[address] = self._seen.copy()
-        self.epoch += 1
+        if order in ("release", "acq_rel"):
+            self._seen[self.program] = self.epoch
+            before = released.get(address, self._seen)
+            released[address] = np.maximum(self._seen, before)
+            self.epoch += 1
 
 
 class Block:
