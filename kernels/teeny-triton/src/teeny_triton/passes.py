@@ -17,6 +17,11 @@ EFFECTS = WRITES | {"prefetch", "device_assert", "device_print", "breakpoint"}
 """Opcodes that are kept even when nothing uses their results."""
 
 
+def has_effect(op: Op) -> bool:
+    """Whether an op does more than give results; a volatile load may wait for others."""
+    return op.opcode in EFFECTS or bool(op.attrs.get("volatile"))
+
+
 def simplify(block: Block, known: Mapping[Value, Value] | None = None) -> Block:
     """Replace values by the equal ones that are `known`, drop carried values that never change
     and index arithmetic that is repeated, then everything that nothing uses."""
@@ -135,7 +140,7 @@ def _sweep(block: Block, live: set[Value]) -> Block:
 
 
 def _sweep_plain(op: Op, live: set[Value]) -> Op | None:
-    needed = op.opcode in EFFECTS or op.opcode == "yield"
+    needed = has_effect(op) or op.opcode == "yield"
     return op if needed or not live.isdisjoint(op.results) else None
 
 
@@ -179,7 +184,7 @@ def _sweep_combine(op: Op, live: set[Value]) -> Op | None:
 
 
 def _has_effects(op: Op) -> bool:
-    return any(inner.opcode in EFFECTS for region in op.regions for inner in walk(region))
+    return any(has_effect(inner) for region in op.regions for inner in walk(region))
 
 
 _SWEEPERS: Mapping[str, Callable[[Op, set[Value]], Op | None]] = {

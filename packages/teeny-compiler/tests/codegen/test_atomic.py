@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -134,6 +135,34 @@ def test_a_lock_guards_plain_memory(load, host):
     in_threads(load(f.function, host), 20_000, [lock, o], threads=2)
     np.testing.assert_array_equal(o, np.arange(16) * 20_000)
     assert lock[0] == 0
+
+
+def test_a_volatile_load_sees_what_others_store(load, host):
+    """A program waits for a flag that is set outside, and then reads what came before."""
+    with build_function("wait", [("flag", Ptr[i32]), ("x", Ptr[i32]), ("o", Ptr[i32])]) as f:
+        flag, x, o = f.arguments
+        tl.store(o + 1, tl.load(x))
+        tl.while_((0,), lambda seen: seen == 0, lambda seen: tl.load(flag, volatile=True))
+        tl.store(o, tl.load(x, volatile=True))
+    flag, x, o = np.zeros(1, np.int32), np.array([5], np.int32), np.zeros(2, np.int32)
+    compiled = load(f.function, host)
+    waiting = threading.Thread(target=compiled, args=((1,), [flag, x, o]), daemon=True)
+    waiting.start()
+    while o[1] == 0:
+        time.sleep(0.001)
+    x[0] = 7
+    flag[0] = 1
+    waiting.join(timeout=20)
+    assert not waiting.is_alive()
+    assert o.tolist() == [7, 5]
+
+
+def test_volatile_tiles(agree, extreme):
+    with build_function("volatile", [("x", Ptr[i16]), ("o", Ptr[i16]), ("n", i32)]) as f:
+        x, o, n = f.arguments
+        lane = tl.arange(0, 20)
+        tl.store(o + lane, tl.load(x + lane * 2, lane < n, 9, volatile=True))
+    agree(f.function, extreme, (1,), [np.arange(40, dtype=np.int16), np.zeros(20, np.int16), 13])
 
 
 def test_a_load_stays_before_a_release(load, host):

@@ -28,9 +28,12 @@ def can_mask(c: Context, scalar: str) -> bool:
     return c.target.has("avx") or c.target.has("avx512f")
 
 
-def read(c: Context, pointer: Operand, type: LType, align: int) -> Operand:
+def read(
+    c: Context, pointer: Operand, type: LType, align: int, *, volatile: bool = False
+) -> Operand:
     """Load a scalar or a whole vector."""
-    return c.b.ordered(type, f"load {type}, {pointer}, align {align}")
+    opcode = "load volatile" if volatile else "load"
+    return c.b.ordered(type, f"{opcode} {type}, {pointer}, align {align}")
 
 
 def write(c: Context, pointer: Operand, value: Operand, align: int) -> None:
@@ -39,15 +42,23 @@ def write(c: Context, pointer: Operand, value: Operand, align: int) -> None:
 
 
 def read_if(
-    c: Context, condition: Operand, pointer: Operand, scalar: str, other: Operand, align: int
+    c: Context,
+    condition: Operand,
+    pointer: Operand,
+    scalar: str,
+    other: Operand,
+    align: int,
+    *,
+    volatile: bool = False,
 ) -> Operand:
     """Load a scalar where `condition` holds, else give `other`; without a branch."""
     if condition.text == "false":
         return other
     if condition == TRUE:
-        return read(c, pointer, LType(scalar), align)
+        return read(c, pointer, LType(scalar), align, volatile=volatile)
     safe = c.b.select(condition, pointer, _zero(c))
-    return c.b.select(condition, read(c, safe, LType(scalar), align), other)
+    value = read(c, safe, LType(scalar), align, volatile=volatile)
+    return c.b.select(condition, value, other)
 
 
 def _zero(c: Context) -> Operand:

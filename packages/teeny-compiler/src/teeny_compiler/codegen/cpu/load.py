@@ -40,6 +40,9 @@ def load(e: Emitter, op: Op) -> None:
     place = place_of(e, op, 1)
     kind = op.result.type
     other = e.tile(op.operands[2]) if len(op.operands) > 2 else _zeros(kind)
+    if op.attrs.get("volatile"):
+        e.define(op.result, _load_now(e.c, place, other))
+        return
     if not kind.shape:
         value = _load_item(e.c, place, other, 0)
         e.define(op.result, Uniform((), place.element, value))
@@ -52,6 +55,17 @@ def load(e: Emitter, op: Op) -> None:
     order = (*(a for a in range(len(kind.shape)) if a != axis), axis)
     turned = _pending(e.c, place.permuted(e.c, order), permuted(e.c, other, order), False)
     e.define(op.result, permuted(e.c, turned, tuple(int(a) for a in np.argsort(order))))
+
+
+def _load_now(c: Context, place: Place, other: Tile) -> Tile:
+    """Load each element once and at this very point: others may change it at any time."""
+    shape = place.pointers.shape
+    items = tuple(
+        _load_item(c, place, other, flat, volatile=True) for flat in range(math.prod(shape))
+    )
+    if not shape:
+        return Uniform((), place.element, items[0])
+    return Items(shape, place.element, items)
 
 
 def _pending(c: Context, place: Place, other: Tile, as_items: bool) -> Loaded:
@@ -112,11 +126,14 @@ def _zeros(kind: Type) -> Tile:
     return Uniform(kind.shape, kind.element, zero_of(LType(register_scalar(kind.element))))
 
 
-def _load_item(c: Context, place: Place, other: Tile, flat: int) -> Operand:
+def _load_item(
+    c: Context, place: Place, other: Tile, flat: int, *, volatile: bool = False
+) -> Operand:
     pointer = place.pointers.item(c, flat)
     fallback = to_memory(c, other.item(c, flat))
     condition = place.condition(c, flat)
-    value = access.read_if(c, condition, pointer, place.scalar, fallback, place.align)
+    scalar, align = place.scalar, place.align
+    value = access.read_if(c, condition, pointer, scalar, fallback, align, volatile=volatile)
     return from_memory(c, value, place.element)
 
 
