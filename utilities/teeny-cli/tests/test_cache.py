@@ -9,6 +9,7 @@ import pytest
 import teeny_core as tn
 from teeny_cli.cache import size
 from teeny_compiler.internal import default_cache
+from teeny_triton import choices
 
 Teeny = Callable[..., Any]
 
@@ -44,6 +45,13 @@ def test_clear_removes_them(teeny: Teeny) -> None:
     assert teeny("cache", "clear").out == "removed 2 entries\n"
     assert teeny("cache", "clear").out == "removed 0 entries\n"
     assert "entries  0" in teeny("cache", "info").out
+
+
+@pytest.mark.usefixtures("filled")
+def test_clear_forgets_what_tuning_chose(teeny: Teeny, tmp_path: Path) -> None:
+    choices.write(tmp_path / "cache", "ab" * 20, {"best": 0})
+    assert teeny("cache", "clear").out == "removed 3 entries\n"
+    assert choices.read(tmp_path / "cache", "ab" * 20) is None
 
 
 @pytest.mark.usefixtures("filled")

@@ -36,10 +36,12 @@ def info(
 
 @app.command(epilog=examples("teeny cache clear"))
 def clear() -> None:
-    """Remove every compiled program; they are made again when needed."""
+    """Remove every compiled program, and what tuning chose; they are made again when needed."""
     from teeny_compiler.internal import default_cache
+    from teeny_triton.runtime.cache import clear as clear_choices
 
-    count = default_cache().clear()
+    cache = default_cache()
+    count = cache.clear() + clear_choices(cache.folder)
     typer.echo(f"removed {_entries(count)}")
 
 
