@@ -289,3 +289,65 @@ def test_tuples_of_arguments() -> None:
     pairs = (Pair(x, 2.0), Pair(y, 3))
     tuples[(1,)](out, pairs, (1, 2), ("double", (out, None)), 5, BLOCK=8)
     np.testing.assert_allclose(out, (x * 2 + y[::2] * 3) * 2, rtol=1e-6)
+
+
+@triton.jit
+def window(
+    out, x, shape, strides, offsets, moves, BLOCK: tl.constexpr, OUT: tl.constexpr,
+    CHECK: tl.constexpr,
+):  # fmt: skip
+    order: tl.constexpr = tuple(range(len(BLOCK)))
+    source = tl.make_block_ptr(x, shape, strides, offsets, BLOCK, order)
+    for _ in range(2):
+        source = tl.advance(source, moves)
+    target = tl.make_block_ptr(out, BLOCK, OUT, [0] * len(BLOCK), BLOCK, order)
+    tl.store(target, tl.load(source, boundary_check=CHECK))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_blocks(seed: int) -> None:
+    """Any rank, strides, offsets and steps, against a copy of the tensor in a sea of zeros."""
+    rng = np.random.default_rng(seed)
+    rank = 1 + seed % 3
+    shape, block = rng.integers(1, 7, rank), rng.integers(1, 6, rank)
+    x = rng.standard_normal(shape).astype(np.float32).transpose(rng.permutation(rank))
+    shape = np.array(x.shape)
+    offsets, moves = rng.integers(-6, 8, rank), rng.integers(-3, 4, rank)
+    check = tuple(a for a in range(rank) if rng.integers(3))
+    for axis in set(range(rank)) - set(check):  # where nothing is checked, all lies inside
+        offsets[axis], moves[axis], block[axis] = 0, 0, shape[axis]
+    sea = np.zeros(shape + 60, np.float32)
+    sea[tuple(slice(30, 30 + n) for n in shape)] = x
+    first = offsets + 2 * moves + 30
+    expected = sea[tuple(slice(i, i + n) for i, n in zip(first, block, strict=True))]
+    out = np.full(tuple(block), 9.0, np.float32)
+    numbers = [tuple(map(int, item)) for item in (shape, offsets, moves, block)]
+    strides, steps = (tuple(n // 4 for n in array.strides) for array in (x, out))
+    window[(1,)](out, x, numbers[0], strides, *numbers[1:3], numbers[3], steps, check)
+    np.testing.assert_array_equal(out, expected)
+
+
+@triton.jit
+def combine(target, value, BM: tl.constexpr, BN: tl.constexpr):
+    offsets = (tl.arange(0, BM)[:, None] * BN + tl.arange(0, BN)[None, :]) * value
+    target.atomic_max([0, 0], offsets)
+    target.atomic_min([8, 3], offsets)
+    target.atomic_or([0, 4], offsets)
+    target.atomic_and([8, 0], offsets)
+    target.atomic_xor([-4, -4], offsets)
+
+
+def test_descriptors_combine_atomically() -> None:
+    out = np.random.default_rng(0).integers(-100, 100, (11, 7)).astype(np.int32)
+    expected = np.zeros((19, 15), np.int32)
+    expected[4:15, 4:11] = out
+    combine[(1,)](TensorDescriptor.from_tensor(out, [8, 8]), 3, 8, 8)
+    value = np.arange(64).reshape(8, 8) * 3
+    for function, row, column in (
+        (np.maximum, 4, 4), (np.minimum, 12, 7), (np.bitwise_or, 4, 8), (np.bitwise_and, 12, 4),
+        (np.bitwise_xor, 0, 0),
+    ):  # fmt: skip
+        part = expected[row : row + 8, column : column + 8]
+        part[...] = function(part, value[: part.shape[0], : part.shape[1]])
+        expected[:4], expected[15:], expected[:, :4], expected[:, 11:] = 0, 0, 0, 0
+    np.testing.assert_array_equal(out, expected[4:15, 4:11])

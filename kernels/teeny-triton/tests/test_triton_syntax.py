@@ -254,7 +254,7 @@ def tuples(x, n):
         s += t[v]
     for v in t:
         s += v
-    pair = (1, 2)
+    pair = tuple(range(1, 3))
     q = pair + t
     tl.static_assert(len(q) == 4 and q[1:3][0] == 2)
     r = tl.tuple([a, b])

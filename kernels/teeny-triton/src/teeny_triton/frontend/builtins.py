@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -45,6 +45,13 @@ def _print(*values: Any, **options: Any) -> None:
     debug.device_print(prefix, *rest)
 
 
+class Range(control.range):
+    """Python's `range`: `for` makes a loop of the kernel of it, anything else just counts."""
+
+    def __iter__(self) -> Iterator[int]:
+        return control.static_range(self.start, self.stop, self.step)  # type: ignore[arg-type]
+
+
 def _isinstance(value: Any, kinds: Any) -> bool:
     """Whether a value is of a type; what is known while a kernel is read is a constexpr too."""
     listed = kinds if isinstance(kinds, tuple) else (kinds,)
@@ -58,7 +65,7 @@ REPLACED: Mapping[Any, Callable[..., Any]] = {
     builtins.max: _extreme("max"),
     builtins.print: _print,
     builtins.isinstance: _isinstance,
-    builtins.range: control.range,
+    builtins.range: Range,
     builtins.int: _converter(int, lambda x: x.to(i32)),
     builtins.float: _converter(float, lambda x: x.to(f32)),
     builtins.bool: _converter(bool, lambda x: Tile(semantic.truth(raw(x)))),
