@@ -142,6 +142,22 @@ def test_comparisons_and_unary(agree, extreme, dtype):
     run(agree, extreme, unary, 1, dtype, shape)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("constant", [0.0, 1.5, -np.inf, np.nan])
+def test_extremes_with_constants(agree, extreme, dtype, constant):
+    shape = (2, 16) if extreme.vector_bits else (6,)
+    opcodes = ("maximum", "minimum", "maxnum", "minnum")
+    with build_function("limit", [(n, Ptr[dtype]) for n in ("x", *opcodes)]) as f:
+        x, *outs = (pointers(a, shape) for a in f.arguments)
+        value, other = tl.load(x).value, f.builder.full(shape, constant, dtype)
+        for number, (op, out) in enumerate(zip(opcodes, outs, strict=True)):
+            operands = (value, other) if number % 2 else (other, value)
+            first = tl.Tile(f.builder.op(op, *operands))
+            tl.store(out, first)
+    x = values(dtype, shape, 11)
+    agree(f.function, extreme, (1,), [x, *(np.zeros_like(x) for _ in opcodes)])
+
+
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_where(agree, extreme, dtype):
     shape = (3, 5)

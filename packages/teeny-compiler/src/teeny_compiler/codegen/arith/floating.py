@@ -114,21 +114,27 @@ def minnum(b: Builder, target: Target, x: Operand, y: Operand) -> Operand:
 
 
 def _number(b: Builder, relation: str, x: Operand, y: Operand) -> Operand:
-    """Choose x where it wins, which a NaN does not; one instruction where y is a constant."""
+    """Choose x where it wins, which a NaN does not; one instruction where y is a known number."""
     chosen = b.select(b.compare(f"fcmp {relation}", x, y), x, y)
-    if y.is_constant:  # the language drops constants that are NaN
+    if _is_number(y):
         return chosen
     return b.select(b.compare("fcmp uno", y, y), x, chosen)
 
 
 def _extreme(b: Builder, opcode: str, x: Operand, y: Operand) -> Operand:
     """Choose x where it wins, one instruction on x86: it gives y when either is NaN."""
-    if y.is_constant:
+    if _is_number(y):
         x, y = y, x
     chosen = b.select(b.compare(opcode, x, y), x, y)
-    if x.is_constant:
+    if _is_number(x):
         return chosen
     return b.select(b.compare("fcmp uno", x, x), x, chosen)
+
+
+def _is_number(x: Operand) -> bool:
+    """Whether this is a literal, the same in all lanes, and not NaN."""
+    text = x.text.removeprefix("splat (").rstrip(")").rpartition(" ")[2]
+    return text.startswith("0x") and int(text, 16) % (1 << 63) <= 0x7FF << 52
 
 
 def negate(b: Builder, target: Target, x: Operand) -> Operand:
