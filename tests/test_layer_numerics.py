@@ -84,3 +84,17 @@ def test_half_precision_norms_square_in_f32(dtype: str) -> None:
     for layer in (nn.LayerNorm(4, dtype=dtype), nn.RmsNorm(4, dtype=dtype)):
         y = run(layer, x)
         np.testing.assert_allclose(y.astype(np.float64), exact, rtol=1e-2)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("width", [64, 1000, 4096])
+def test_layer_and_group_norm_far_from_zero(width: int, groups: int) -> None:
+    """The variance is exact; the mean, rounded to f32, is off by half a unit in the last place."""
+    x = (1e4 + np.random.default_rng(0).standard_normal((8, width))).astype(np.float32)
+    layer = nn.LayerNorm(width) if groups == 1 else nn.GroupNorm(groups, width)
+    y = run(layer, x).astype(np.float64).reshape(8, groups, -1)
+    wide = x.astype(np.float64).reshape(y.shape)
+    centred = wide - wide.mean(-1, keepdims=True)
+    exact = centred / np.sqrt(centred.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(y, exact, rtol=0, atol=2 * np.spacing(np.float32(1e4)))
+    np.testing.assert_allclose(y - y.mean(-1, keepdims=True), exact, rtol=1e-5, atol=1e-6)
