@@ -11,7 +11,7 @@ import teeny_triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from teeny_core import DType, bf16, bool_, f16, f32, f64, i8, i32, i64, u8, u32
-from teeny_triton import KernelError, Ptr, build_function, interpret, verify
+from teeny_triton import KernelError, Ptr, build_function, interpret, kernel, verify
 from teeny_triton.expand import EXPANDED, expand
 from teeny_triton.ir import Function, walk
 
@@ -202,6 +202,43 @@ def test_branches_in_a_function_become_choices(run: Run) -> None:
 
     same(run(lambda x: tl.reduce(x, 0, smaller), x), 1)
     same(run(lambda x: tl.associative_scan(x, 0, smaller), x), np.minimum.accumulate(x))
+
+
+@kernel
+def compose(a0, b0, a1, b1):
+    return a0 * a1, b0 * a1 + b1
+
+
+@kernel
+def larger(a, b):
+    if a > b:
+        c = a
+    else:
+        c = b
+    return c
+
+
+@kernel
+def recurrence(x: Ptr[f32], out: Ptr[f32], top: Ptr[f32], N: tl.constexpr):
+    i = tl.arange(0, N)
+    gate = tl.load(x + i)
+    _, state = tl.associative_scan((gate, 1 - gate), 0, compose)
+    tl.store(out + i, state)
+    tl.store(top, tl.reduce(gate, axis=0, combine_fn=larger))
+    tl.store(top + 1, gate.cumsum(0).max(0))
+
+
+def test_helpers_that_are_kernels() -> None:
+    x = np.random.default_rng(0).random(12).astype(np.float32)
+    out, top = np.zeros(12, np.float32), np.zeros(2, np.float32)
+    function = recurrence.function(x=Ptr[f32], out=Ptr[f32], top=Ptr[f32], N=12)
+    for ready in (function, expand(function, 4)):
+        interpret(verify(ready), (1,), [x, out, top])
+        state = 0.0
+        for n, gate in enumerate(x.astype(np.float64)):
+            state = state * gate + 1 - gate if n else 1 - gate
+            assert abs(out[n] - state) < 1e-6
+        np.testing.assert_allclose(top, [x.max(), x.sum()], rtol=1e-6)
 
 
 def test_batches_of_products(run: Run) -> None:
