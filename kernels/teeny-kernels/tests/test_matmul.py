@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from teeny_core import bf16, f16, f32, f64, i32, symbol
+from teeny_kernels.templates import matmul
 from teeny_kernels.templates.matmul import TEMPLATE
 from teeny_kernels.testing import contiguous, operand, run
 from teeny_triton import Target
@@ -81,6 +82,41 @@ def test_few_rows(target: Target, rows):
     multiply(target, a, np.ascontiguousarray(b.T))
 
 
+@pytest.fixture
+def by_runs(monkeypatch):
+    """Take any B for large: few rows are then multiplied by runs of it."""
+    monkeypatch.setattr(matmul, "LEAST_WORK", 1)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 14])
+@pytest.mark.parametrize(("n", "k"), [(75, 19), (64, 8), (1, 1), (130, 33)])
+def test_runs_of_few_rows(by_runs, rows, n, k):
+    """Caches so small that B is cut into many runs and parts."""
+    small = Target(
+        "x86_64-unknown-linux-gnu", "", frozenset({"sse2"}), 128, 16, l1_bytes=4096, l2_bytes=8192
+    )
+    a, b = random((rows, k)), random((k, n), seed=1)
+    (launch,) = multiply(small, a, b).launches
+    assert launch.function.name == "few_rows"
+    multiply(small, np.ascontiguousarray(a.T), b, ta=True)
+    multiply(small, a, random((k, n + 3), seed=2)[:, :n])
+
+
+def test_runs_of_batches_and_narrow_types(by_runs, wide: Target):
+    multiply(wide, random((3, 5, 21)), random((3, 21, 40), seed=1))
+    multiply(wide, random((2, 9), bf16), random((9, 70), bf16, 1), dtype=bf16)
+
+
+def test_what_is_not_finite_stays_in_its_column_of_a_run(by_runs, wide: Target):
+    a, b = random((4, 9)), random((9, 50), seed=1)
+    b[3, 49] = np.inf
+    out = np.full((4, 50), np.nan, np.float32)
+    request = Request("matmul", attrs(), (operand(a), operand(b)), operand(out))
+    run(TEMPLATE.plan(request, wide), (a, b), out)
+    assert np.isfinite(out[:, :49]).all()
+    assert not np.isfinite(out[:, 49]).any()
+
+
 size = st.integers(1, 40)
 
 
@@ -141,6 +177,14 @@ def gelu_like(tile, index, mask, arguments):
 
 @pytest.mark.parametrize("tb", [False, True])
 def test_epilogue(target: Target, tb):
+    check_epilogue(target, tb)
+
+
+def test_epilogue_of_runs(by_runs, target: Target):
+    check_epilogue(target, False)
+
+
+def check_epilogue(target: Target, tb):
     from teeny_triton.launch import ScalarArg
 
     a, b = random((19, 33)), random((21, 33) if tb else (33, 21), seed=1)

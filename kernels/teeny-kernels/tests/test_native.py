@@ -59,6 +59,8 @@ CASES = {
     "matmul with B transposed": ("matmul", transposed(False, True), (50, 33), (71, 33)),
     "matmul with A transposed": ("matmul", transposed(True, False), (33, 47), (33, 300)),
     "matmul of one row": ("matmul", transposed(False, True), (1, 33), (23, 33)),
+    "matmul of a row and large B": ("matmul", transposed(False, False), (1, 257), (257, 300)),
+    "matmul of few rows and large B": ("matmul", transposed(False, False), (17, 257), (257, 300)),
     "matmul of batches": ("matmul", transposed(False, False), (3, 5, 7), (3, 7, 19)),
     "convolution by rows": ("conv2d", sliding(padding=2), (3, 1, 13, 13), (6, 1, 5, 5)),
     "convolution by channels": ("conv2d", sliding(), (3, 6, 9, 9), (19, 6, 3, 3)),

@@ -1,11 +1,16 @@
-"""Products of few rows with rows that lie along the depth: dot products, lanes along the depth."""
+"""Products of few rows, bound by reading B once.
+
+Where rows of B lie along the depth, results are dot products, with lanes along the depth. Where
+they lie along the columns, B is read by long runs of a few rows at once, as caches fetch best: each
+run is added to sums in memory, or copied to panels for some blocks of rows to use.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import teeny_triton.language as tl
-from teeny_kernels.kernels.matmul import Tiling, unravel
+from teeny_kernels.kernels.matmul import Tiling, product, unravel
 from teeny_triton import Ptr, TypeVar, constexpr, i64, kernel
 
 T = TypeVar("T")
@@ -67,3 +72,119 @@ def matvec(
         if last - column >= count:
             dots(column, count)
         column += (last - column) // count * count
+
+
+@kernel
+def few_rows(
+    a: Ptr[T],
+    b: Ptr[T],
+    c: Ptr[D],
+    rows: constexpr,
+    columns: i64,
+    depth: i64,
+    a_row: i64,
+    a_depth: i64,
+    a_inner: i64,
+    a_outer: i64,
+    b_depth: i64,
+    b_inner: i64,
+    b_outer: i64,
+    c_row: i64,
+    c_inner: i64,
+    c_outer: i64,
+    extra: tuple[Any, ...],
+    t: Tiling,
+    EPILOGUE: constexpr,
+) -> None:
+    """Compute C [rows, columns] = A [rows, depth] @ B [depth, columns], rows of B contiguous.
+
+    A program takes `t.run` columns, and goes through the depth by `t.depth_block` steps. The sums
+    lie in memory as panels [rows][width]. B is read in place where `t.source` is "direct", else a
+    part of it at a time is copied to panels [depth_block][width].
+    """
+    inner, outer = tl.program_id(1), tl.program_id(2)
+    first = tl.program_id(0) * t.run
+    last: Any = tl.minimum(first + t.run, columns)
+    whole, rest = (last - first) // t.width, (last - first) % t.width
+    left = a + outer * a_outer + inner * a_inner
+    right = b + outer * b_outer + inner * b_inner + first
+    result = c + outer * c_outer + inner * c_inner + first
+    lane = tl.arange(0, t.width)[None, :]
+    sums = tl.scratch(rows * t.run, t.accumulator)
+
+    def finish(panel: Any, row: Any, height: int, acc: Any, inside: Any) -> None:
+        """Store a block of results."""
+        at = row + tl.arange(0, height)[:, None]
+        column = panel * t.width + lane
+        index = (*unravel(outer, t.outer), *unravel(inner, t.inner), at, first + column)
+        value = EPILOGUE(acc, index, inside, extra)
+        tl.store(result + at * c_row + column, value, inside)
+
+    def place(panel: Any, row: Any, height: int) -> Any:
+        """Return the addresses of the sums of a block."""
+        at = row + tl.arange(0, height)[:, None]
+        return sums + panel * (rows * t.width) + at * t.width + lane
+
+    def block(
+        panel: Any, row: Any, height: int, k: Any, size: Any, source: Any, step: Any, valid: Any
+    ) -> None:
+        """Add the products of some steps to a block of sums; store it after the last ones."""
+        inside = None if valid is None else lane < valid
+        acc = tl.load(place(panel, row, height), k > 0)
+        column = left + (row + tl.arange(0, height)[:, None]) * a_row + k * a_depth
+        mask = inside if t.source == "direct" else None
+        acc = product(acc, column, source + lane, size, a_depth, step, mask)
+        if k + t.depth_block < depth:
+            tl.store(place(panel, row, height), acc)
+        else:
+            finish(panel, row, height, acc, inside)
+
+    def blocks(work: Any) -> None:
+        """Call `work(row, height)` for each block of rows."""
+        row: Any = 0
+        for height in t.heights:
+            count = (rows - row) // height
+            if count == 1:
+                work(row, height)
+            elif count > 1:
+                start = row
+                for i in tl.range(count):
+                    work(start + i * height, height)
+            row += count * height
+
+    def copied(k: Any, size: Any) -> Any:
+        """Copy a part of B, whole rows of the run one after another."""
+        held = tl.scratch(t.depth_block * t.run, t.accumulator)
+        source = right + k * b_depth
+
+        def copy(panel: Any, step: Any, inside: Any) -> None:
+            value = tl.load(source + step * b_depth + panel * t.width + lane, inside)
+            tl.store(held + (panel * t.depth_block + step) * t.width + lane, value)
+
+        for step in tl.range(size):
+            for panel in tl.range(whole):
+                copy(panel, step, None)
+        if rest > 0:
+            for step in tl.range(size):
+                copy(whole, step, lane < rest)
+        return held
+
+    def part(k: Any, size: Any) -> None:
+        """Add the products of some steps to all sums."""
+        step: Any
+        if t.source == "direct":
+            source, distance, step = right + k * b_depth, t.width, b_depth
+        else:
+            source, distance, step = copied(k, size), t.depth_block * t.width, t.width
+
+        def multiply(panel: Any, valid: Any) -> None:
+            at = source + panel * distance
+            blocks(lambda row, height: block(panel, row, height, k, size, at, step, valid))
+
+        for panel in tl.range(whole):
+            multiply(panel, None)
+        if rest > 0:
+            multiply(whole, rest)
+
+    for k in tl.range(0, tl.maximum(depth, 1), t.depth_block):
+        part(k, tl.minimum(t.depth_block, depth - k))

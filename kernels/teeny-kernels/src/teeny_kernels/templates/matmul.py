@@ -11,7 +11,7 @@ from teeny_triton.launch import Epilogue, Launch, Operand, Plan, Request, Temp
 
 from teeny_kernels import registers
 from teeny_kernels.kernels import matmul as kernels
-from teeny_kernels.kernels.gemv import matvec
+from teeny_kernels.kernels.gemv import few_rows, matvec
 from teeny_kernels.kernels.matmul import Tiling
 from teeny_kernels.launching import (
     Buffer,
@@ -26,6 +26,10 @@ from teeny_kernels.templates.batch import Batch, groups
 
 FEW_ROWS = 4
 """Up to so many rows, a product with rows of B along the depth reads B once, in place."""
+MOST_FEW_ROWS, LEAST_WORK, RUN = 48, 1 << 16, 1024
+"""With up to so many rows and at least so many numbers, B is read by so many bytes of each row."""
+MOST_STREAMED, STREAMS = 3, 8
+"""Up to so many rows, copying B does not pay: so many of its rows are read side by side."""
 PROGRAMS = 64
 """Programs that a large product is cut into at least, so that many threads have work."""
 
@@ -123,6 +127,8 @@ def plan_product(product: Product, target: Target) -> Plan:
     """Choose how to compute a product."""
     if _is_by_rows(product):
         return Plan((_by_rows(product, target),))
+    if _is_by_runs(product):
+        return Plan((_by_runs(product, target),))
     tiling = _tiling(product, target)
     launches: list[Launch] = []
     temps: list[Temp] = []
@@ -187,6 +193,50 @@ def _by_rows(product: Product, target: Target) -> Launch:
         },
         sizes={k: v for k, v in product.sizes.items() if k not in ("a_depth", "b_depth")},
         constants=constants,
+        hook=Hook.of(product.epilogue),
+        work=product.work,
+    )
+
+
+def _is_by_runs(product: Product) -> bool:
+    """Whether B, too large for a cache, is read for so few rows that reading it takes the time."""
+    rows, columns, depth = product.rows, product.columns, product.depth
+    if not isinstance(rows, int) or not isinstance(columns, int) or not isinstance(depth, int):
+        return False
+    large = columns * depth >= LEAST_WORK and product.b_column == 1
+    return 1 <= rows <= MOST_FEW_ROWS and large and not product.b.constant
+
+
+def _by_runs(product: Product, target: Target) -> Launch:
+    """A few rows of A against long runs of the rows of B."""
+    accumulator = product.a.dtype.accumulator
+    assert isinstance(product.rows, int)
+    assert isinstance(product.columns, int)
+    lanes = target.lanes(accumulator)
+    block = registers.choose(product.rows, product.columns, lanes, target.vector_registers)
+    streams = product.rows <= MOST_STREAMED
+    width = min(block.vectors, registers.MOST_VECTORS) * lanes
+    bytes_at_once = target.l1_bytes // 16 if streams else RUN
+    panels = max(1, min(bytes_at_once // accumulator.itemsize, product.columns) // width)
+    run = panels * width
+    depth_block = STREAMS
+    if not streams:
+        depth_block = max(1, target.l2_bytes // 4 // (run * accumulator.itemsize))
+    tiling = Tiling(
+        accumulator, lanes, block.heights, width, None, 0, run,
+        "direct" if streams else "copied", depth_block,
+        inner=product.inner.numbers, outer=product.outer.numbers,
+    )  # fmt: skip
+    return launch(
+        few_rows,
+        (ceildiv(product.columns, run), product.inner.size, product.outer.size),
+        {
+            "a": operand_buffer(0, product.a),
+            "b": operand_buffer(1, product.b),
+            "c": output_buffer(product.c, product.epilogue),
+        },
+        sizes={k: v for k, v in product.sizes.items() if k != "b_column"},
+        constants={"t": tiling},
         hook=Hook.of(product.epilogue),
         work=product.work,
     )
