@@ -35,6 +35,7 @@ class Taps:
         of: the correlation.
         accumulator: type of the sums, and of the packed filters.
         lanes: elements of a register.
+        vectors: registers of taps of a block.
         columns: input columns of a block.
         run: rows of a program.
     """
@@ -42,6 +43,7 @@ class Taps:
     of: Correlation
     accumulator: DType
     lanes: int
+    vectors: int
     columns: int
     run: int
 
@@ -107,11 +109,14 @@ def conv_taps(
     for k in range(0, t.width * t.pitch, t.lanes):
         tl.store(turned + k + tl.arange(0, t.lanes), tl.zeros((t.lanes,), t.accumulator))
 
-    def sums(row: Any, column: Any, count: int) -> None:
-        """Sum input columns [column, column + count) over channels and rows of the window."""
-        lane = tl.arange(0, t.width)[None, :]
+    def sums(row: Any, column: Any, count: int, start: int, size: int) -> None:
+        """Sum input columns [column, column + count) over channels and rows of the window.
+
+        That is done for taps [start, start + size).
+        """
+        lane = start + tl.arange(0, size)[None, :]
         pixel = column + tl.arange(0, count)[:, None]
-        acc = tl.zeros((count, t.width), t.accumulator)
+        acc = tl.zeros((count, size), t.accumulator)
         low, high = clipped(row, 1, of)
         for c in range(of.channels):
             for i in range(low, high):
@@ -119,9 +124,9 @@ def conv_taps(
                 seen = source + c * of.x[2] + down * of.x[3] + pixel * of.x[4]
                 weight = tl.load(filters + (c * of.kernel[0] + i) * t.width + lane)
                 acc = acc + tl.load(seen).to(t.accumulator) * weight
-        tap = tl.arange(0, t.width)[:, None]
+        tap = start + tl.arange(0, size)[:, None]
         place = turned + tap * t.pitch + t.margin + column + tl.arange(0, count)[None, :]
-        tl.store(place, acc.trans(), None if t.taps == t.width else tap < t.taps)
+        tl.store(place, acc.trans(), None if start + size <= t.taps else tap < t.taps)
 
     def combine(row: Any) -> None:
         """Add the sums of the taps up, shifted, and store a row of each filter."""
@@ -142,9 +147,13 @@ def conv_taps(
             place = result + filter * of.y[2] + row * of.y[3] + lane * of.y[4]
             tl.store(place, EPILOGUE(acc, index, mask, extra), mask)
 
+    size = t.vectors * t.lanes
     for row in tl.range(first, last):
-        for column in range(0, of.width // t.columns * t.columns, t.columns):
-            sums(row, column, t.columns)
-        if of.width % t.columns != 0:
-            sums(row, of.width // t.columns * t.columns, of.width % t.columns)
+        for start in tl.static_range(0, t.width, size):
+            some = min(size, t.width - start)
+            for column in range(0, of.width // t.columns * t.columns, t.columns):
+                sums(row, column, t.columns, start, some)
+            if of.width % t.columns != 0:
+                whole = of.width // t.columns * t.columns
+                sums(row, whole, of.width % t.columns, start, some)
         combine(row)

@@ -41,14 +41,17 @@ class ChannelsCut(Cut):
     def cycles(self) -> float:
         """The cycles for an image and group: steps of blocks, and what follows them."""
         t, of = self.t, self.t.of
+        image = of.channels * of.height * of.width * t.accumulator.itemsize
+        load = load_cycles(self.target, image)
         total = 0.0
         for vectors, times in conv_cut.blocks(-(-of.filters // t.lanes), t.vectors):
             for nr, repeats in conv_cut.blocks(of.rows, t.rows):
                 for nc, number in conv_cut.blocks(of.columns, t.columns):
                     pixels = nr * nc
-                    loads = (pixels + vectors) * load_cycles(self.target)
+                    loads = (pixels + vectors) * load
                     step = max(pixels * vectors / PORTS, loads, LATENCY) + vectors / 4
-                    turning = vectors * nr * -(-nc // t.lanes) * t.lanes * TURNING
+                    stores = conv_cut.stores(nc, t.lanes, self.target)
+                    turning = vectors * nr * stores * t.lanes * TURNING
                     steps = of.taps * step * conv_cut.seen(of, nr)
                     total += times * repeats * number * (steps + turning)
         return total
@@ -107,7 +110,7 @@ def _blocks(
     step = 2 if pool else 1
     for vectors in range(1, min(MOST_VECTORS, -(-of.filters // lanes)) + 1):
         for rows in range(step, min(MOST_ROWS, of.rows) + 1, step):
-            spare = SPARE if rows == 1 else SPARE_OF_ROWS
+            spare = (SPARE if vectors > 1 else SPARE + 1) if rows == 1 else SPARE_OF_ROWS
             for pieces in range(1, of.columns + 1):
                 columns = -(-of.columns // pieces)
                 columns = -(-columns // step) * step

@@ -66,6 +66,12 @@ def blocks(count: int, size: int) -> list[tuple[int, int]]:
     return [block for block in found if block[0] and block[1]]
 
 
+def stores(count: int, lanes: int, target: Target) -> int:
+    """Return the stores of a run of columns: powers of two, where there are no mask registers."""
+    whole, rest = divmod(count, lanes)
+    return whole + (min(1, rest) if target.has("avx512f") else rest.bit_count())
+
+
 def seen(of: Correlation, count: int) -> float:
     """Return the share of the window's rows that blocks of `count` output rows look at."""
     height, _ = of.kernel

@@ -34,13 +34,14 @@ class RowsCut(Cut):
     def cycles(self) -> float:
         """The cycles for an image and group: steps of blocks, and what follows them."""
         t, of = self.t, self.t.of
-        apart = of.filters * of.taps * t.accumulator.itemsize > self.target.l1_bytes
+        size = of.filters * of.taps * t.accumulator.itemsize
+        load, apart = load_cycles(self.target, size), size > self.target.l1_bytes
         total = 0.0
         for nf, times in conv_cut.blocks(of.filters, t.filters):
             for nr, repeats in conv_cut.blocks(of.rows, t.rows):
                 for vectors, number in conv_cut.blocks(-(-of.columns // t.lanes), t.vectors):
                     held = nr * vectors
-                    loads = (nf + UNALIGNED * held) * load_cycles(self.target)
+                    loads = (nf + UNALIGNED * held) * load
                     step = max(nf * held / PORTS, loads, LATENCY) + (APART if apart else 0)
                     steps = of.taps * step * conv_cut.seen(of, nr)
                     total += times * repeats * number * steps

@@ -15,8 +15,10 @@ from teeny_kernels.registers import LATENCY, PORTS, SPARE, load_cycles
 from teeny_kernels.templates import conv_cut
 from teeny_kernels.templates.conv_cut import Cut, Use
 
+MOST_TAPS = 32
+"""Taps of a row of the window, by filters."""
 MOST_VECTORS = 2
-"""Registers that the taps of a row of the window may fill."""
+"""Registers of taps of a block."""
 MOST_FILTERS = 8
 """Filters whose rows are added up in registers."""
 TURNING, SHIFTED = 3.5, 2.0
@@ -38,13 +40,16 @@ class TapsCut(Cut):
     def cycles(self) -> float:
         """The cycles for an image and group: steps of blocks, and what follows them."""
         t, of = self.t, self.t.of
-        vectors = t.width // t.lanes
+        load = load_cycles(self.target, self.t.packed_size * t.accumulator.itemsize)
         total = 0.0
-        for count, times in conv_cut.blocks(of.width, t.columns):
-            loads = (count + vectors) * load_cycles(self.target)
-            step = max(count * vectors / PORTS, loads, LATENCY)
-            steps = of.channels * of.kernel[0] * conv_cut.seen(of, 1)
-            total += times * (steps * step + vectors * t.lanes * TURNING)
+        for vectors, repeats in conv_cut.blocks(t.width // t.lanes, t.vectors):
+            for count, times in conv_cut.blocks(of.width, t.columns):
+                loads = (count + vectors) * load
+                step = max(count * vectors / PORTS, loads, LATENCY)
+                steps = of.channels * of.kernel[0] * conv_cut.seen(of, 1)
+                stores = conv_cut.stores(count, t.lanes, self.target)
+                turning = vectors * t.lanes * stores * TURNING
+                total += repeats * times * (steps * step + turning)
         return of.rows * (total + t.taps * t.across / t.lanes * SHIFTED)
 
     def launches(self, use: Use) -> tuple[Launch, ...]:
@@ -73,11 +78,15 @@ def choose(of: Correlation, dtype: DType, target: Target) -> TapsCut | None:
     """Return the best cut, None where there are too many taps and filters."""
     accumulator = dtype.accumulator
     lanes = target.lanes(accumulator)
-    vectors = -(-of.filters * of.kernel[1] // lanes)
-    fits = 0 < vectors <= MOST_VECTORS and of.filters <= MOST_FILTERS and of.stride[1] == 1
+    taps = of.filters * of.kernel[1]
+    fits = 0 < taps <= MOST_TAPS and of.filters <= MOST_FILTERS and of.stride[1] == 1
     if not fits or min(of.width, of.rows) == 0:
         return None
-    most = (target.vector_registers - SPARE) // vectors - 1
-    pieces = -(-of.width // max(1, most))
     run = conv_cut.run(of, 1, conv_cut.parts(of), accumulator, target)
-    return TapsCut(target, Taps(of, accumulator, lanes, -(-of.width // pieces), run))
+    cuts = []
+    for vectors in range(1, min(MOST_VECTORS, -(-taps // lanes)) + 1):
+        most = (target.vector_registers - SPARE) // vectors - 1
+        pieces = -(-of.width // max(1, most))
+        t = Taps(of, accumulator, lanes, vectors, -(-of.width // pieces), run)
+        cuts.append(TapsCut(target, t))
+    return min(cuts, key=lambda cut: cut.cycles)

@@ -58,15 +58,16 @@ class WinogradCut(Cut):
         """The cycles for an image and group: steps of blocks, and the transforms."""
         t, of = self.t, self.t.of
         runs = t.rows // t.run
+        size = t.transformed_size // of.groups * t.accumulator.itemsize
+        load = load_cycles(self.target, size)
         steps = 0.0
         for nt, times in conv_cut.blocks(t.count, t.tiles):
-            loads = (nt + t.vectors) * load_cycles(self.target)
-            steps += times * (max(nt * t.vectors / PORTS, loads, LATENCY) + t.vectors / 4)
+            step = max(nt * t.vectors / PORTS, (nt + t.vectors) * load, LATENCY)
+            steps += times * (step + t.vectors / 4)
         products = PLACES * runs * t.all_panels * of.channels * steps
         parts = -(-t.all_panels // t.panels)
         transforms = parts * of.channels * t.rows * (t.whole // t.lanes) * TRANSFORM
         collecting = t.all_panels * t.vectors * t.rows * t.columns * COLLECT
-        size = t.transformed_size // of.groups * t.accumulator.itemsize
         streaming = runs * size / STREAM if size > self.target.l2_bytes else 0.0
         return products + transforms + collecting + streaming
 
