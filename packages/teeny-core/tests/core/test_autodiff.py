@@ -135,12 +135,50 @@ def test_operations_without_derivative_are_named_with_their_path() -> None:
     assert text.endswith("hint: use stop_gradient() where its gradient is not wanted")
 
 
-def test_second_derivative_of_max_pooling_is_refused_not_zero() -> None:
-    first = tn.grad(lambda x: (x.max_pool2d(2) ** 2).sum())
+def max_pool_hessian(x: Any, v: Any, pool: Any, grad: Any) -> Any:
+    """Return the gradient of v·∇(sum of pool(x)³): products of v with second derivatives."""
+    first = grad(lambda x: (pool(x) ** 3).sum())
+    return grad(lambda x: (first(x) * v).sum())(x)
+
+
+@pytest.mark.parametrize("device", ["cpu", "ndarray"])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "shape"),
+    [
+        (2, 2, 0, (2, 3, 4, 6)),
+        (3, 2, 1, (1, 2, 7, 6)),  # overlapping windows, padding
+        ((3, 1), (1, 2), (1, 0), (2, 1, 5, 4)),
+        (2, 3, 1, (1, 1, 8, 8)),
+    ],
+)
+def test_second_derivative_of_max_pooling(
+    device: str, kernel: Any, stride: Any, padding: Any, shape: tuple[int, ...]
+) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(4)
+    x = rng.integers(-3, 3, shape).astype(np.float32)  # ties: the first of equal ones counts
+    v = rng.standard_normal(shape).astype(np.float32)
+    given = torch.from_numpy(x).double().requires_grad_()
+    pooled = torch.nn.functional.max_pool2d(given, kernel, stride, padding)
+    (first,) = torch.autograd.grad((pooled**3).sum(), given, create_graph=True)
+    (wanted,) = torch.autograd.grad((first * torch.from_numpy(v)).sum(), given)
+
+    def second(x: Any, v: Any) -> Any:
+        return max_pool_hessian(x, v, lambda x: x.max_pool2d(kernel, stride, padding), tn.grad)
+
+    types = [tn.SymTensor.input("f32", ("n", *shape[1:])) for _ in range(2)]
+    found = tn.compile(tn.trace(second, *types), device)(x, v)
+    np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_third_derivative_of_max_pooling() -> None:
+    """Of the sum of cubes: 6 where the maxima are, for each of the directions 1."""
+    first = tn.grad(lambda x: (x.max_pool2d(2) ** 3).sum())
+    second = tn.grad(lambda x: first(x).sum())
     x = tn.arange(16).reshape(1, 1, 4, 4).cast("f32")
-    assert first(x).numpy().sum() == 2 * (5 + 7 + 13 + 15)
-    with pytest.raises(tn.GradientError, match="max_pool2d_grad has no derivative"):
-        tn.grad(lambda x: first(x).sum())(x)
+    wanted = np.zeros((4, 4), np.float32)
+    wanted[1::2, 1::2] = 6
+    np.testing.assert_array_equal(tn.grad(lambda x: second(x).sum())(x).numpy()[0, 0], wanted)
 
 
 def test_shared_values_are_differentiated_once() -> None:

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from teeny_core import shape as shapes
+from teeny_core.dtype import bool_
 from teeny_core.dtype import dtype as to_dtype
 from teeny_core.errors import DTypeError, ShapeError
 from teeny_core.graph import Node, apply
 from teeny_core.op import Array, Attrs, OpDef, TensorType, fail, register
+from teeny_core.ops import elementwise as e
 from teeny_core.ops.conv import (
     Padding,
     Two,
@@ -22,6 +24,8 @@ from teeny_core.ops.conv import (
     windows,
 )
 from teeny_core.ops.convert import convert, widened
+from teeny_core.ops.leaf import full
+from teeny_core.ops.movement import pad, slice_
 from teeny_core.shape import Shape
 
 _MAX = ("kernel", "padding", "stride")
@@ -202,6 +206,47 @@ def _max_vjp(node: Node, g: Node) -> tuple[Node | None, ...]:
     return (max_pool2d_grad(node.inputs[0], g, **node.attrs),)
 
 
+def _max_grad_vjp(node: Node, g: Node) -> tuple[Node | None, ...]:
+    """The places of the maxima do not move: the gradient of dy is g at them, that of x is 0."""
+    x, dy = node.inputs
+    return None, _at_maximum(x, g, dy.shape, node.attrs)
+
+
+def _at_maximum(x: Node, g: Node, shape: Shape, attrs: Attrs) -> Node:
+    """Make the value of g where x has the first maximum of each window; NaN is the largest."""
+    is_padded = any(amount for sides in attrs["padding"] for amount in sides)
+    ones = full(x.shape, True, bool_) if is_padded else None
+    images = [x, g] if ones is None else [x, g, ones]
+    padded = [_padded(image, attrs["padding"]) for image in images]
+    best = chosen = found = None
+    for place in np.ndindex(*attrs["kernel"]):
+        value, candidate, *inside = (_tap(image, place, shape, attrs) for image in padded)
+        if best is None or chosen is None:
+            best, chosen, found = value, candidate, inside[0] if inside else None
+            continue
+        is_nan = e.logical_and(e.isnan(value), e.logical_not(e.isnan(best)))
+        better = e.logical_or(e.gt(value, best), is_nan)
+        if found is not None:  # what is padding never wins, and loses against all else
+            better = e.logical_and(inside[0], e.logical_or(e.logical_not(found), better))
+            found = e.logical_or(found, inside[0])
+        best, chosen = e.where(better, value, best), e.where(better, candidate, chosen)
+    assert chosen is not None
+    return chosen
+
+
+def _padded(x: Node, padding: Padding) -> Node:
+    low, high = ((0, 0, *(sides[end] for sides in padding)) for end in (0, 1))
+    return pad(x, low, high)
+
+
+def _tap(x: Node, place: Two, shape: Shape, attrs: Attrs) -> Node:
+    """Make what is at one place of every window."""
+    strides = attrs["stride"]
+    reach = zip(place, strides, shape[2:], strict=True)
+    limits = (*shape[:2], *(start + step * (extent - 1) + 1 for start, step, extent in reach))
+    return slice_(x, (0, 0, *place), limits, (1, 1, *strides))
+
+
 def _avg_vjp(node: Node, g: Node) -> tuple[Node | None, ...]:
     return (avg_pool2d_grad(g, input_shape=node.inputs[0].shape, **node.attrs),)
 
@@ -214,7 +259,7 @@ _WINDOW = frozenset({"window"})
 
 for _definition in (
     OpDef("max_pool2d", _infer_max, _max, _max_vjp, _WINDOW, 1, _MAX, needs=has_places),
-    OpDef("max_pool2d_grad", _infer_max_grad, _max_grad, None, _WINDOW, 2, _MAX),
+    OpDef("max_pool2d_grad", _infer_max_grad, _max_grad, _max_grad_vjp, _WINDOW, 2, _MAX),
     OpDef("avg_pool2d", _infer_avg, _avg, _avg_vjp, _WINDOW, 1, _AVG, needs=has_places),
     OpDef(
         "avg_pool2d_grad",
