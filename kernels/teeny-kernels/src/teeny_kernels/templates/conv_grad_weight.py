@@ -24,6 +24,8 @@ CHUNK = 8
 """Images of a chunk."""
 LARGEST = 64 * 1024
 """Most sums of which each chunk of images gets its own copy."""
+COLUMNS_HELD = 3
+"""Registers for the columns that the taps of a row see, which need not be held at once."""
 PROGRAMS = 4
 """Programs that the channels of many filters are spread over."""
 
@@ -108,7 +110,7 @@ def _candidates(base: Weights, registers: int) -> Iterator[Weights]:
     if of.stride[1] != 1 or of.filters > 32:
         return
     for filters in range(1, min(8, of.filters) + 1):
-        if filters * width + filters + width <= registers:
+        if filters * width + filters + min(width, COLUMNS_HELD) <= registers:
             yield replace(base, filters=filters)
 
 
