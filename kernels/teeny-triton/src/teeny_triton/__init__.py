@@ -37,6 +37,7 @@ from teeny_triton.language import bool_ as bool_
 from teeny_triton.language import build_function as build_function
 from teeny_triton.language import cdiv as cdiv
 from teeny_triton.language import constexpr as constexpr
+from teeny_triton.language import contiguous as contiguous
 from teeny_triton.language import f8e4m3 as f8e4m3
 from teeny_triton.language import f8e5m2 as f8e5m2
 from teeny_triton.language import f16 as f16
@@ -57,7 +58,6 @@ from teeny_triton.language import u64 as u64
 from teeny_triton.language import while_ as while_
 from teeny_triton.language import yield_ as yield_
 from teeny_triton.language.control import Facts as Facts
-from teeny_triton.language.dtypes import contiguous as contiguous
 from teeny_triton.parser import parse as parse
 from teeny_triton.runtime import JITFunction as JITFunction
 from teeny_triton.sanitizer import Finding as Finding

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +18,11 @@ from teeny_triton.errors import KernelError
 
 _EXACT = "iub"
 
-RETURN_MODES: Mapping[str, Callable[[Sequence[float]], float]] = {
+RETURN_MODES: Mapping[str, Callable[[Sequence[float]], Any]] = {
     "min": min,
     "max": max,
-    "mean": statistics.fmean,
-    "median": statistics.median,
+    "mean": np.mean,
+    "median": np.median,
 }
 
 
@@ -71,7 +70,7 @@ def do_bench(
     if quantiles is not None:
         found = [float(value) for value in np.quantile(times, quantiles)]
         return found[0] if len(found) == 1 else found
-    return times if return_mode == "all" else RETURN_MODES[return_mode](times)
+    return times if return_mode == "all" else float(RETURN_MODES[return_mode](times))
 
 
 def do_bench_cudagraph(

@@ -60,6 +60,7 @@ from teeny_triton.language.dtypes import bf16 as bf16
 from teeny_triton.language.dtypes import bfloat16 as bfloat16
 from teeny_triton.language.dtypes import bool_ as bool_
 from teeny_triton.language.dtypes import constexpr as constexpr
+from teeny_triton.language.dtypes import contiguous as contiguous
 from teeny_triton.language.dtypes import f8e4m3 as f8e4m3
 from teeny_triton.language.dtypes import f8e5m2 as f8e5m2
 from teeny_triton.language.dtypes import f16 as f16
