@@ -55,6 +55,7 @@ def questions(x, n, B: tl.core.constexpr, h):
     tl.static_assert(v.numel == 8 and v.shape[0] == 2 and v.T.shape[0] == 4)
     tl.static_assert(B.value == 4 and isinstance(B, tl.constexpr))
     tl.static_assert(isinstance(n, tl.tensor) and not isinstance(n, tl.constexpr))
+    tl.static_assert(isinstance(x.dtype, tl.pointer_type) and not isinstance(t, tl.pointer_type))
     tl.static_assert(t != tl.float16 and n is not None and x != None)  # noqa: E711
     if t.is_floating():
         tl.store(x, t.primitive_bitwidth + B)

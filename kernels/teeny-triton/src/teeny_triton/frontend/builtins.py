@@ -9,10 +9,11 @@ from typing import Any
 
 from teeny_core import f32, i32
 
+from teeny_triton.ir import Pointer
 from teeny_triton.language import control, debug, semantic
 from teeny_triton.language import math as tl_math
 from teeny_triton.language.aggregate import Aggregate
-from teeny_triton.language.dtypes import constexpr
+from teeny_triton.language.dtypes import constexpr, pointer_type
 from teeny_triton.language.static import unwrapped
 from teeny_triton.language.tile import Tile, raw
 
@@ -54,7 +55,8 @@ class Range(control.range):
 
 def _isinstance(value: Any, kinds: Any) -> bool:
     """Whether a value is of a type; what is known while a kernel is read is a constexpr too."""
-    listed = kinds if isinstance(kinds, tuple) else (kinds,)
+    wanted = kinds if isinstance(kinds, tuple) else (kinds,)
+    listed = tuple(Pointer if kind is pointer_type else kind for kind in wanted)
     if constexpr in listed and not isinstance(value, Tile | Aggregate):
         return True
     return isinstance(value, listed)

@@ -29,7 +29,6 @@ class Aggregate(ABC):
 
     def matches(self, other: object) -> bool:
         """Whether two values differ in their parts only."""
-        return isinstance(other, Aggregate) and type(self) is type(other) and self._same(other)
-
-    def _same(self, other: Aggregate) -> bool:
+        if not isinstance(other, Aggregate) or type(self) is not type(other):
+            return False
         return self.known == other.known
