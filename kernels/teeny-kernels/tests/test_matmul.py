@@ -162,8 +162,8 @@ def test_long_depth_in_parts():
 
 
 def test_packed_rows(wide: Target):
-    for rows in (60, 64):
-        plan = multiply(wide, random((40, rows)), random((40, 256), seed=1), ta=True)
+    for rows, depth in ((60, 40), (64, 33), (85, 40)):
+        plan = multiply(wide, random((depth, rows)), random((depth, 256), seed=1), ta=True)
         assert len(plan.launches) == 2
 
 

@@ -145,24 +145,33 @@ def pack_rows(a: Ptr[T], packed: Ptr[P], rows: i64, depth: i64, a_depth: i64, t:
     """Pack A [rows, depth], whose columns are contiguous, a program for `PACKED_BLOCKS` blocks.
 
     The block of `height` rows from row r on lies at r * depth as [depth][height]. The blocks of a
-    program are packed side by side, so that A is read by long runs.
+    program are packed side by side, so that A is read by long runs. Whole vectors are copied where
+    there are as many rows; what lies past the block is then written again by the next step.
     """
     height = t.heights[0]
+    wide = tl.cdiv(height, t.lanes) * t.lanes
     full = rows // height
     first = tl.program_id(0) * PACKED_BLOCKS
     last = tl.minimum(first + PACKED_BLOCKS, full)
+    before: Any = tl.maximum(depth - 1, 0) if wide <= 2 * height else 0
+    whole: Any = tl.minimum(tl.maximum((rows - wide) // height + 1, first), last)
 
-    def copy(row: Any, count: int, k: Any) -> None:
-        at = tl.arange(0, count)
+    def copy(row: Any, count: int, k: Any, size: int) -> None:
+        at = tl.arange(0, size)
         value = tl.load(a + row + at + k * a_depth)
         tl.store(packed + row * depth + k * count + at, value)
 
-    for k in tl.range(depth):
+    for k in tl.range(before):
+        for block in tl.range(first, whole):
+            copy(block * height, height, k, wide)
+        for block in tl.range(whole, last):
+            copy(block * height, height, k, height)
+    for k in tl.range(before, depth):
         for block in tl.range(first, last):
-            copy(block * height, height, k)
+            copy(block * height, height, k, height)
     if len(t.heights) > 1 and first + PACKED_BLOCKS > full:
         for k in tl.range(depth):
-            copy(full * height, t.heights[1], k)
+            copy(full * height, t.heights[1], k, t.heights[1])
 
 
 @kernel

@@ -26,7 +26,7 @@ from teeny_kernels.templates.batch import Batch, groups
 
 FEW_ROWS = 4
 """Up to so many rows, a product with rows of B along the depth reads B once, in place."""
-MOST_FEW_ROWS, LEAST_WORK, RUN = 48, 1 << 16, 1024
+MOST_FEW_ROWS, LEAST_WORK, RUN = 128, 1 << 16, 512
 """With up to so many rows and at least so many numbers, B is read by so many bytes of each row."""
 MOST_STREAMED, STREAMS = 3, 8
 """Up to so many rows, copying B does not pay: so many of its rows are read side by side."""
