@@ -6,9 +6,12 @@ import teeny_triton.language as tl
 from teeny_triton.ir import Value
 
 from teeny_compiler.codegen.block.evaluate import Place, Window
+from teeny_compiler.codegen.block.facts import Axes, Facts
 from teeny_compiler.codegen.block.masks import Bound
 from teeny_compiler.codegen.block.nests import Nest, bound_of, clipped
-from teeny_compiler.codegen.block.plan import Group, Root, Shape
+from teeny_compiler.codegen.block.plan import Group, Root, Shape, reached
+
+SHORTEST = 4  # lanes and extents from which on turning a block in registers pays
 
 
 def emit_pointwise(nest: Nest, group: Group) -> None:
@@ -27,6 +30,9 @@ class _Walk:
     def __init__(self, nest: Nest, group: Group, roots: list[Root], space: Shape) -> None:
         self.nest, self.roots, self.space = nest, roots, space
         self.extent = _extent(space, nest.block)
+        turned = _turned(nest.facts, roots, len(space))
+        if turned is not None and min(nest.lanes, space[turned], space[-1]) >= SHORTEST:
+            self.extent = _square(space, turned, nest.lanes)
         rank = len(space)
         cut = space[-1] > self.extent[-1] and space[-1] % self.extent[-1] == 0
         self.columns = bound_of(nest.facts, group, roots, rank - 1) if cut else None
@@ -78,6 +84,29 @@ class _Walk:
                 self._along(last, (*origin, main.value), (*size, step))
 
         tl.if_(main < limit, tail)
+
+
+def _turned(facts: Facts, roots: list[Root], rank: int) -> int | None:
+    """Return an axis other than the last along which some root walks memory element by element."""
+    axes = tuple(range(rank))
+    pointers: list[tuple[Value, Axes]]
+    for root in roots:
+        pointers = [(root.op.operands[0], axes)] if root.op is not None else []
+        for value, follows in reached(facts, root.inputs, axes):
+            op = facts.definition.get(value)
+            if op is not None and op.opcode == "load" and value.type.shape:
+                pointers.append((op.operands[0], follows))
+        for pointer, follows in pointers:
+            for place, axis in enumerate(follows):
+                if axis not in (None, rank - 1) and facts.step(pointer, place) == 1:
+                    return axis
+    return None
+
+
+def _square(space: Shape, axis: int, lanes: int) -> Shape:
+    """Choose a block that registers turn: vectors along the last axis and along another."""
+    wanted = {axis: lanes, len(space) - 1: lanes}
+    return tuple(min(extent, wanted.get(a, 1)) for a, extent in enumerate(space))
 
 
 def _extent(space: Shape, block: int) -> Shape:
