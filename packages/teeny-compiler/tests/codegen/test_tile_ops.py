@@ -181,6 +181,17 @@ def test_large_tiles(load, extreme, name):
     check(load, extreme, MOVES[name], inputs, [f32, f32])
 
 
+def test_elements_as_scalars(load, extreme):
+    """The ends of reshapes and splits are scalars, next to tiles that registers do not hold."""
+
+    def body(x, y):
+        first, second = tl.split(x.sum(0).reshape(32, 2).max(0))
+        only = y.max(0).max(0, keep_dims=True).reshape(())
+        return x * first + y * second - only
+
+    check(load, extreme, body, [arrays((64, 64), f32), arrays((64, 64), f32, 1)], [f32, f32])
+
+
 def test_scratch_memory_is_read_after_it_is_written(load, extreme):
     """Every round of a loop overwrites what the round before it read, in the same memory."""
 

@@ -18,7 +18,7 @@ from teeny_triton.expand.memory import Lines, Memory, loads, once, stores
 from teeny_triton.ir import Block, Op, Type, Value
 
 Parts = list[tl.Tile]
-UNROLL = 4  # vectors of a block that is reduced
+UNROLL = 4  # vectors of a block: so many hide the chain from block to block
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class _Line:
             stores(self.memories, place, count, self._turned(inside))
             return total
 
-        self._walk(start, lanes, block)
+        self._walk(start, UNROLL * lanes, block)
 
     def _walk(
         self, start: tl.Tile, width: int, block: Callable[[tl.Tile, int, Parts | None], Parts]

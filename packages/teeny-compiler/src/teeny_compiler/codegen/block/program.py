@@ -20,7 +20,7 @@ from teeny_compiler.codegen.block.plan import Group, Root, groups, must_keep, re
 from teeny_compiler.codegen.block.pointwise import emit_pointwise
 from teeny_compiler.codegen.block.rounds import Rounds, Turns, rounds_of
 from teeny_compiler.codegen.block.rows import emit_columns, emit_rows
-from teeny_compiler.codegen.block.small import is_small, renamed
+from teeny_compiler.codegen.block.small import captured, is_small, renamed
 
 
 @dataclass
@@ -46,7 +46,9 @@ class Program:
                 self.flush()
                 return op.operands
             handler = _HANDLERS.get(op.opcode)
-            if handler is not None and _is_tiled(op):
+            if op.opcode in ("reshape", "split") and not op.results[0].type.shape:
+                self.elements(op)
+            elif handler is not None and _is_tiled(op):
                 handler(self, op)
             elif op.regions:
                 self.flush()
@@ -74,6 +76,14 @@ class Program:
             self.e.scalars[old] = new
             if op.opcode == "const" and isinstance(old.type.element, DType):
                 self.e.scalars[old] = self.builder.constant(op.attrs["value"], old.type.element)
+
+    def elements(self, op: Op) -> None:
+        """Take the one element of a tile, or its two, as scalars."""
+        self.flush()
+        (x,) = op.operands
+        for number, result in enumerate(op.results):
+            origin = (*(0,) * (len(x.type.shape) - 1), number) if x.type.shape else ()
+            self.e.scalars[result] = self.e.element(x, origin)
 
     def _lazy(self, op: Op) -> None:
         """Note a lazy value; put it into memory where that is cheaper or needed."""
@@ -462,7 +472,8 @@ def _is_tiled(op: Op) -> bool:
 def _copied(program: Program, op: Op) -> None:
     """Copy an op whose regions need no blocking."""
     e = program.e
-    same = renamed(op, e.scalar)
+    tiles = {x: e(x, Window((0,) * len(x.type.shape), x.type.shape)) for x in captured(op)}
+    same = renamed(op, lambda x: tiles[x] if x in tiles else e.scalar(x))
     types = [result.type for result in op.results]
     results = program.builder.emit(op.opcode, same.operands, op.attrs, types, same.regions)
     e.scalars.update(zip(op.results, results, strict=True))

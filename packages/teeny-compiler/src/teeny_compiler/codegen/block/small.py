@@ -28,17 +28,18 @@ def is_large_op(op: Op, most: int, lanes: int) -> bool:
 def is_small(op: Op, target: Target, lanes: int) -> bool:
     """Whether an op with regions takes and gives scalars, and all tiles in it fit registers."""
     most = register_elements(target, lanes)
-    inner = (other for region in op.regions for other in walk(region))
-    return _is_self_contained(op) and not any(is_large_op(x, most, lanes) for x in inner)
-
-
-def _is_self_contained(op: Op) -> bool:
     if any(x.type.shape for x in (*op.operands, *op.results)):
         return False
+    inner = (other for region in op.regions for other in walk(region))
+    return not any(is_large_op(x, most, lanes) for x in inner)
+
+
+def captured(op: Op) -> list[Value]:
+    """Return the tiles from outside that the regions of an op use."""
     inside = {result for region in op.regions for inner in walk(region) for result in inner.results}
     inside.update(argument for region in _regions(op) for argument in region.arguments)
-    used = (x for region in op.regions for inner in walk(region) for x in inner.operands)
-    return all(x in inside or not x.type.shape for x in used)
+    used = [x for region in op.regions for inner in walk(region) for x in inner.operands]
+    return [x for x in dict.fromkeys(used) if x.type.shape and x not in inside]
 
 
 def renamed(op: Op, name: Callable[[Value], Value]) -> Op:
