@@ -173,6 +173,19 @@ def test_elements(element, accumulator, tolerance, layout, extreme, load):
     check(function, extreme, load, 37, 50, 43, element, layout, BLOCKS, tolerance=tolerance)
 
 
+@pytest.mark.parametrize(("element", "value"), [(i8, -128), (u8, 255)], ids=str)
+@pytest.mark.parametrize("blocks", [BLOCKS, (16, 32, 512)], ids=["short", "long"])
+def test_extremes_of_small_integers(element, value, blocks, target, load):
+    """Sums of many of the largest products are exact."""
+    m, n, k = 20, 35, 1200
+    a, b = (np.full(shape, value, element.numpy) for shape in ((m, k), (k, n)))
+    c = np.zeros((m, n), np.int32)
+    grid = (-(-m // blocks[0]) * -(-n // blocks[1]),)
+    function = compiled_for(grouped, element, i32, blocks)
+    load(function, target)(grid, [a, b, c, m, n, k, k, 1, n, 1])
+    assert (c == k * value * value).all()
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite_stays_in_its_row(value, target, load):
     a = random((40, 40), f32, 0)

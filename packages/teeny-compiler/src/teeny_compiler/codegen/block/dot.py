@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import teeny_triton.language as tl
-from teeny_core import DType
+from teeny_core import DType, f32
 from teeny_triton import Target
 from teeny_triton.ir import Op, Value
 
@@ -23,6 +23,7 @@ from teeny_compiler.codegen.block.limits import Limits, is_true, limits_of
 from teeny_compiler.codegen.block.nests import Nest
 
 PACKED_ROWS = 8  # with no more rows of A than this, packing B costs more than it saves
+EXACT = 1 << 24  # integers up to here are f32
 SHORT = 64  # rows of B that lie close enough together to be read where they are
 
 
@@ -92,6 +93,20 @@ class Product:
         element = self.op.result.type.element
         assert isinstance(element, DType)
         return element
+
+    @property
+    def factor(self) -> DType:
+        """The type in which factors are multiplied, and products are summed in registers.
+
+        Small integers are multiplied as f32, which vectors do best, where all sums are exact.
+        """
+        element = self.a.type.element
+        if not isinstance(element, DType) or not element.is_int or not self.target.vector_bits:
+            return self.accumulator
+        other = self.b.type.element
+        assert isinstance(other, DType)
+        largest = max(-element.min, element.max) * max(-other.min, other.max)
+        return f32 if self.turns.most * self.depth * largest <= EXACT else self.accumulator
 
     @property
     def lanes(self) -> int:
@@ -165,7 +180,9 @@ class Product:
         """Keep a block of results in registers over all of K."""
         e = self.nest.e
         place = self.result.at(Window((row, column), (size, width)))
-        start = tl.zeros((size, width), self.accumulator) if self.fresh else tl.load(place)
+        apart = self.factor != self.accumulator
+        zero = self.fresh or apart
+        start = tl.zeros((size, width), self.factor) if zero else tl.load(place)
 
         def turn(number: Place, total: tl.Tile) -> tl.Tile:
             def step(k: tl.Tile, total: tl.Tile) -> tl.Tile:
@@ -194,11 +211,14 @@ class Product:
                     return turn(number.value, total)
 
             (total,) = tl.for_(0, _tile(self.turns.count), 1, (start,), each)
+        if apart:
+            total = total.to(self.accumulator)
+            total = total if self.fresh else tl.load(place) + total
         tl.store(place, total)
 
     def _multiply_add(self, a: tl.Tile, b: tl.Tile, total: tl.Tile) -> tl.Tile:
-        x = a.to(self.accumulator).broadcast_to(*total.shape)
-        y = b.to(self.accumulator).broadcast_to(*total.shape)
+        x = a.to(self.factor).broadcast_to(*total.shape)
+        y = b.to(self.factor).broadcast_to(*total.shape)
         return total + x * y
 
     def _along(self, turn: Place, k: Place) -> Place:
@@ -244,7 +264,7 @@ class Product:
     def _is_read_in_place(self, assumptions: set[Value]) -> bool:
         """Whether the numbers of A lie in memory as they are wanted, given that its masks hold."""
         facts = self.nest.facts
-        if self.a.type.element != self.accumulator:
+        if self.a.type.element != self.factor:
             return False
         if self.a in self.nest.e.buffers:
             return True
@@ -267,14 +287,14 @@ class Product:
     def _copy_a(self, limits: Limits) -> Buffer:
         """Copy A to rows without gaps, all turns side by side."""
         rows = self.a.type.shape[0]
-        copy = self.nest.scratch((rows, self.turns.most * self.depth), self.accumulator)
+        copy = self.nest.scratch((rows, self.turns.most * self.depth), self.factor)
         size = self._lines_at_once(self.a)
 
         def each(turn: Place) -> None:
             def block(row: Place, k: Place, rows: int, width: int) -> None:
                 tile = tl.Tile(self.nest.e(self.a, Window((row, k), (rows, width))))
                 place = copy.at(Window((row, self._along(turn, k)), (rows, width)))
-                tl.store(place, tile.to(self.accumulator))
+                tl.store(place, tile.to(self.factor))
 
             self._blocks(rows, self.depth, size, self.nest.block if size == 1 else size, block)
 
@@ -299,15 +319,15 @@ class Product:
         columns = self.b.type.shape[1]
         panels = -(-columns // width)
         depth = self.turns.most * self.depth
-        memory = self.nest.scratch((panels * depth * width,), self.accumulator)
-        panel = Buffer(memory.pointer, self.accumulator, (depth, width, 1))
+        memory = self.nest.scratch((panels * depth * width,), self.factor)
+        panel = Buffer(memory.pointer, self.factor, (depth, width, 1))
         size = self._lines_at_once(self.b)
 
         def each(turn: Place) -> None:
             def block(k: Place, column: Place, size: int, count: int) -> None:
                 tile = tl.Tile(self.nest.e(self.b, Window((k, column), (size, count))))
                 at = Window((column, self._along(turn, k), 0), (1, size, count))
-                tl.store(panel.at(at), tile.to(self.accumulator).reshape(1, size, count))
+                tl.store(panel.at(at), tile.to(self.factor).reshape(1, size, count))
 
             self._blocks(self.depth, columns, max(size, 2), width, block)
 
