@@ -20,6 +20,8 @@ MOST_ROWS, MOST_VECTORS = 8, 3
 """Largest blocks that are considered."""
 SPARE_OF_ROWS = 5
 """Registers that are left over where pixels of several rows are broadcast: LLVM needs them."""
+SEVERAL_ROWS = 0.25
+"""Cycles that a step takes longer where pixels of several rows are broadcast."""
 TURNING = 4.0
 """Cycles to turn a register of results round and store it."""
 LONG_TAPS, FEW_BLOCKS = 256, 16
@@ -50,6 +52,7 @@ class ChannelsCut(Cut):
                     pixels = nr * nc
                     loads = (pixels + vectors) * load
                     step = max(pixels * vectors / PORTS, loads, LATENCY) + vectors / 4
+                    step += SEVERAL_ROWS if nr > 1 else 0
                     stores = conv_cut.stores(nc, t.lanes, self.target)
                     turning = vectors * nr * stores * t.lanes * TURNING
                     steps = of.taps * step * conv_cut.seen(of, nr)
