@@ -31,6 +31,10 @@ PEERS: dict[str, Callable[[Any], Any]] = {
     ),
     "Conv2d that keeps the extents": lambda t: t.Conv2d(2, 3, (4, 3), padding="same", dilation=2),
     "depthwise Conv2d": lambda t: t.Conv2d(4, 4, 3, padding=1, groups=4),
+    "ConvTranspose2d": lambda t: t.ConvTranspose2d(3, 4, 2, 2),
+    "ConvTranspose2d with all arguments": lambda t: t.ConvTranspose2d(
+        4, 6, (3, 2), (2, 3), (1, 0), (1, 2), 2, False, (1, 2)
+    ),
     "MaxPool2d": lambda t: t.MaxPool2d(2),
     "MaxPool2d that overlaps": lambda t: t.MaxPool2d(3, 2, 1),
     "AvgPool2d": lambda t: t.AvgPool2d((2, 3), padding=1),
@@ -49,6 +53,9 @@ PEERS: dict[str, Callable[[Any], Any]] = {
     "BatchNorm2d without statistics": lambda t: t.BatchNorm2d(3, track_running_stats=False),
     "Embedding": lambda t: t.Embedding(9, 4),
     "Embedding with padding": lambda t: t.Embedding(9, 4, padding_idx=-7),
+    "EmbeddingBag": lambda t: t.EmbeddingBag(9, 4),
+    "EmbeddingBag of sums": lambda t: t.EmbeddingBag(9, 4, mode="sum"),
+    "EmbeddingBag of maxima": lambda t: t.EmbeddingBag(9, 4, mode="max"),
     "Flatten": lambda t: t.Flatten(),
     "Flatten of the last axes": lambda t: t.Flatten(2, 3),
     "Identity": lambda t: t.Identity(),
@@ -76,6 +83,11 @@ PEERS: dict[str, Callable[[Any], Any]] = {
     "TransformerEncoderLayer, norm first": lambda t: t.TransformerEncoderLayer(
         8, 2, 16, 0.0, "gelu", norm_first=True
     ),
+    "LSTMCell": lambda t: t.LSTMCell(4, 3),
+    "LSTM": lambda t: t.LSTM(4, 3, batch_first=True),
+    "LSTM, both ways, of two layers, batch first": lambda t: t.LSTM(
+        4, 3, 2, bias=False, batch_first=True, bidirectional=True
+    ),
     "Sequential": lambda t: t.Sequential(t.Linear(6, 5), t.ReLU(), t.Sequential(t.Linear(5, 4))),
 }
 
@@ -99,8 +111,7 @@ def test_equal_to_torch(case: LayerCase, train: bool) -> None:
     tensors = [torch.from_numpy(array.copy()) for array in arrays]
     for tensor in tensors:
         tensor.requires_grad_(tensor.is_floating_point())
-    result = theirs(*tensors)
-    expected = result if isinstance(result, tuple) else (result,)
+    expected = testing.flat(theirs(*tensors))
     step = testing.step_of(ours, arrays, train=train)
     seed = step.seed(arrays)
     if expected[0].requires_grad:

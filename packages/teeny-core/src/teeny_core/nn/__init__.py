@@ -23,9 +23,11 @@ from teeny_core.nn.containers import Sequential as Sequential
 from teeny_core.nn.convolution import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from teeny_core.nn.convolution import AvgPool2d as AvgPool2d
 from teeny_core.nn.convolution import Conv2d as Conv2d
+from teeny_core.nn.convolution import ConvTranspose2d as ConvTranspose2d
 from teeny_core.nn.convolution import MaxPool2d as MaxPool2d
 from teeny_core.nn.dropout import Dropout as Dropout
 from teeny_core.nn.embedding import Embedding as Embedding
+from teeny_core.nn.embedding import EmbeddingBag as EmbeddingBag
 from teeny_core.nn.layer import Layer as Layer
 from teeny_core.nn.linear import Flatten as Flatten
 from teeny_core.nn.linear import Identity as Identity
@@ -41,3 +43,5 @@ from teeny_core.nn.normalisation import LayerNorm as LayerNorm
 from teeny_core.nn.normalisation import RmsNorm as RmsNorm
 from teeny_core.nn.parameter import Buffer as Buffer
 from teeny_core.nn.parameter import Parameter as Parameter
+from teeny_core.nn.recurrent import LSTM as LSTM
+from teeny_core.nn.recurrent import LSTMCell as LSTMCell

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from teeny_core.dtype import DTypeLike, f32
 from teeny_core.errors import ShapeError
 from teeny_core.nn import functional, init
@@ -59,14 +61,63 @@ class Conv2d(Layer[[AnyTensor], AnyTensor]):
     def describe(self) -> str:
         """Return the arguments that are not the usual ones."""
         usual = {"stride": (1, 1), "padding": 0, "dilation": (1, 1), "groups": 1}
-        options = {name: getattr(self, name) for name in usual}
-        shown = [
-            f"{name}={_short(value)}" for name, value in options.items() if value != usual[name]
-        ]
-        if self.bias is None:
-            shown.append("bias=False")
-        sizes = (self.in_channels, self.out_channels, _short(self.kernel_size))
-        return ", ".join([*map(str, sizes), *shown])
+        return _conv_text(self, usual)
+
+
+class ConvTranspose2d(Layer[[AnyTensor], AnyTensor]):
+    """Images spread by filters, which a stride enlarges: the gradient of `Conv2d` as a layer.
+
+    (N, in_channels, H, W) → (N, out_channels, H', W'); see `Tensor.conv_transpose2d`. Weight
+    (in_channels, out_channels/groups, kh, kw) and bias start as PyTorch's, uniform within
+    1/sqrt(fan), where fan is the size of one filter of the weight.
+
+    Raises:
+        ShapeError: naming the argument that is senseless.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Pair,
+        stride: Pair = 1,
+        padding: Pair = 0,
+        output_padding: Pair = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Pair = 1,
+        *,
+        dtype: DTypeLike = f32,
+    ) -> None:
+        self.in_channels = _at_least(1, "in_channels", in_channels)
+        self.out_channels = _at_least(1, "out_channels", out_channels)
+        self.kernel_size = _pair_from(1, "kernel_size", kernel_size)
+        self.stride = _pair_from(1, "stride", stride)
+        self.padding = _pair_from(0, "padding", padding)
+        self.output_padding = _pair_from(0, "output_padding", output_padding)
+        self.dilation = _pair_from(1, "dilation", dilation)
+        self.groups = _groups(groups, in_channels, out_channels)
+        shape = (in_channels, out_channels // groups, *self.kernel_size)
+        self.weight = Parameter(init.fan_in_uniform(shape), dtype)
+        fan_in = init.fans(shape)[0]
+        self.bias = Parameter(init.fan_in_uniform((out_channels,), fan_in), dtype) if bias else None
+
+    def call(self, x: AnyTensor) -> AnyTensor:
+        """Return the spread images."""
+        return x.conv_transpose2d(
+            self.weight,
+            self.bias,
+            stride=self.stride,
+            padding=self.padding,
+            output_padding=self.output_padding,
+            dilation=self.dilation,
+            groups=self.groups,
+        )
+
+    def describe(self) -> str:
+        """Return the arguments that are not the usual ones."""
+        usual = {"stride": (1, 1), "padding": (0, 0), "output_padding": (0, 0)}
+        return _conv_text(self, {**usual, "dilation": (1, 1), "groups": 1})
 
 
 class MaxPool2d(Layer[[AnyTensor], AnyTensor]):
@@ -182,6 +233,16 @@ def _pool_text(kernel: tuple[int, int], stride: tuple[int, int], padding: Paddin
     steps = f", stride={_short(stride)}" if stride != kernel else ""
     sides = f", padding={padding}" if padding != 0 else ""
     return f"{_short(kernel)}{steps}{sides}"
+
+
+def _conv_text(layer: Conv2d | ConvTranspose2d, usual: Mapping[str, object]) -> str:
+    """Print channels and window of a layer, and its options where they differ from `usual`."""
+    options = {name: getattr(layer, name) for name in usual}
+    shown = [f"{name}={_short(value)}" for name, value in options.items() if value != usual[name]]
+    if layer.bias is None:
+        shown.append("bias=False")
+    sizes = (layer.in_channels, layer.out_channels, _short(layer.kernel_size))
+    return ", ".join([*map(str, sizes), *shown])
 
 
 def _short(value: object) -> str:

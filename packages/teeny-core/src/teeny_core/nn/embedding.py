@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teeny_core.dtype import DTypeLike, f32
-from teeny_core.errors import ShapeError
+from teeny_core.errors import ConfigError, ShapeError
 from teeny_core.nn import functional, init
 from teeny_core.nn.layer import Layer
 from teeny_core.nn.parameter import Parameter
@@ -52,3 +52,28 @@ class Embedding(Layer[[AnyTensor], AnyTensor]):
         """Return the extents of the weight, and the padding."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+
+class EmbeddingBag(Layer[..., AnyTensor]):
+    """The rows of each bag reduced to one: integers (N, B) → (N, embedding_dim).
+
+    `mode` is "sum", "mean" or "max". The weight (num_embeddings, embedding_dim) starts normal.
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, mode: str = "mean", *, dtype: DTypeLike = f32
+    ) -> None:
+        if mode not in functional.BAGS:
+            raise ConfigError(f"mode = {mode!r}", hint=f"choose from {', '.join(functional.BAGS)}")
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.mode = mode
+        self.weight = Parameter(init.normal((num_embeddings, embedding_dim)), dtype)
+
+    def call(self, index: AnyTensor, per_sample_weights: AnyTensor | None = None) -> AnyTensor:
+        """Return the reduced rows at `index`; weights (N, B) scale those of a sum."""
+        return functional.embedding_bag(index, self.weight, self.mode, per_sample_weights)
+
+    def describe(self) -> str:
+        """Return the extents of the weight, and the mode."""
+        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}"

@@ -71,6 +71,12 @@ CASES = (
         (2, 2, 9, 8),
     ),
     LayerCase("depthwise Conv2d", lambda: nn.Conv2d(4, 4, 3, padding=1, groups=4), (2, 4, 5, 6)),
+    LayerCase("ConvTranspose2d", lambda: nn.ConvTranspose2d(3, 4, 2, 2), (2, 3, 5, 4)),
+    LayerCase(
+        "ConvTranspose2d with all arguments",
+        lambda: nn.ConvTranspose2d(4, 6, (3, 2), (2, 3), (1, 0), (1, 2), 2, False, (1, 2)),
+        (2, 4, 5, 4),
+    ),
     LayerCase("MaxPool2d", lambda: nn.MaxPool2d(2), (2, 3, 6, 7)),
     LayerCase("MaxPool2d that overlaps", lambda: nn.MaxPool2d(3, 2, 1), (2, 3, 7, 8)),
     LayerCase("AvgPool2d", lambda: nn.AvgPool2d((2, 3), padding=1), (2, 3, 6, 7)),
@@ -101,6 +107,9 @@ CASES = (
     LayerCase(
         "Embedding with padding", lambda: nn.Embedding(9, 4, padding_idx=-7), (50, 3), classes=4
     ),
+    LayerCase("EmbeddingBag", lambda: nn.EmbeddingBag(9, 4), (5, 3), classes=9),
+    LayerCase("EmbeddingBag of sums", lambda: nn.EmbeddingBag(9, 4, "sum"), (5, 3), classes=9),
+    LayerCase("EmbeddingBag of maxima", lambda: nn.EmbeddingBag(9, 4, "max"), (5, 3), classes=9),
     LayerCase("Flatten", lambda: nn.Flatten(), (2, 3, 4)),
     LayerCase("Flatten of the last axes", lambda: nn.Flatten(2, 3), (2, 3, 4, 5)),
     LayerCase("Identity", lambda: nn.Identity(), (2, 3)),
@@ -135,6 +144,13 @@ CASES = (
         "TransformerEncoderLayer, norm first",
         lambda: nn.TransformerEncoderLayer(8, 2, 16, 0.0, "gelu", norm_first=True),
         (5, 2, 8),
+    ),
+    LayerCase("LSTMCell", lambda: nn.LSTMCell(4, 3), (5, 4)),
+    LayerCase("LSTM", lambda: nn.LSTM(4, 3, batch_first=True), (2, 5, 4)),
+    LayerCase(
+        "LSTM, both ways, of two layers, batch first",
+        lambda: nn.LSTM(4, 3, 2, bias=False, batch_first=True, bidirectional=True),
+        (2, 3, 4),
     ),
     LayerCase(
         "Sequential",
@@ -183,7 +199,7 @@ def step_of(layer: nn.Layer[..., Any], arrays: list[Array], *, train: bool = Fal
 
     def both(*inputs: AnyTensor) -> tuple[AnyTensor, ...]:
         *given, seed = inputs
-        outputs = _tuple(layer(*given))
+        outputs = flat(layer(*given))
         total = (outputs[0] * seed).sum()
         return *outputs, *gradients(total, [*named.values(), *(given[i] for i in floats)])
 
@@ -194,8 +210,11 @@ def step_of(layer: nn.Layer[..., Any], arrays: list[Array], *, train: bool = Fal
     return Step(graph, len(outputs), (*named, *(f"input.{place}" for place in floats)))
 
 
-def _tuple(result: Any) -> tuple[Any, ...]:
-    return result if isinstance(result, tuple) else (result,)
+def flat(result: Any) -> tuple[Any, ...]:
+    """Return what a layer gives, tuples in tuples, as one tuple."""
+    if not isinstance(result, tuple):
+        return (result,)
+    return tuple(leaf for part in result for leaf in flat(part))
 
 
 def check_device(
@@ -210,7 +229,7 @@ def check_device(
     step = step_of(layer, arrays, train=train)
     given = [*arrays, step.seed(arrays)]
     outputs, updates = evaluate_updates(step.graph, given, step.values())
-    found = _tuple(compile_graph(step.graph, device)(*given))
+    found = flat(compile_graph(step.graph, device)(*given))
     for got, expected in zip(found, outputs, strict=True):
         np.testing.assert_allclose(got, expected, tolerance, tolerance)
     after = step.values()

@@ -93,6 +93,66 @@ class Windows(Core):
         result = self._result(node, weight)
         return result if bias is None else result + bias.reshape(-1, 1, 1)
 
+    def conv_transpose2d(
+        self,
+        weight: AnyTensor,
+        bias: AnyTensor | None = None,
+        *,
+        stride: Pair = 1,
+        padding: Pair = 0,
+        output_padding: Pair = 0,
+        dilation: Pair = 1,
+        groups: int = 1,
+    ) -> AnyTensor:
+        """Return images [N, C, H, W] spread by filters [C, O/groups, kh, kw] to [N, O, H', W'].
+
+        This is the gradient of `conv2d` with respect to its images, in the place of whose result
+        this one stands. H' = (H - 1)*stride - 2*padding + dilation*(kh - 1) + output_padding + 1.
+
+        Args:
+            weight: the filters.
+            bias: [O], added to each output channel.
+            stride: steps of the window, one or (vertical, horizontal).
+            padding: what is cut off each side.
+            output_padding: rows and columns added below and on the right; less than the stride.
+            dilation: distance of the filter's taps.
+            groups: number of groups of channels that are spread apart.
+
+        Raises:
+            ShapeError: naming the argument that does not fit.
+        """
+        strides, dilations = pair(stride, "stride"), pair(dilation, "dilation")
+        cut, added = pair(padding, "padding"), pair(output_padding, "output_padding")
+        if not all(0 <= more < step for more, step in zip(added, strides, strict=True)):
+            raise ShapeError(
+                f"output_padding = {output_padding} with stride = {stride}",
+                hint="add less than a step",
+            )
+        if self.ndim != 4 or weight.ndim != 4:
+            raise ShapeError(
+                f"conv_transpose2d of {self.type} by {weight.type}", hint="both have four axes"
+            )
+        extents = [
+            (self.shape[2 + axis] - 1) * strides[axis]
+            - 2 * cut[axis]
+            + dilations[axis] * (weight.shape[2 + axis] - 1)
+            + added[axis]
+            + 1
+            for axis in range(2)
+        ]
+        dtype = promote(self.dtype, weight.dtype)
+        node = ops.conv2d_grad_input(
+            core.cast(self._node, dtype),
+            core.cast(weight.node, dtype),
+            input_shape=(self.shape[0], weight.shape[1] * groups, *extents),
+            stride=strides,
+            padding=pads(cut),
+            dilation=dilations,
+            groups=groups,
+        )
+        result = self._result(node, weight)
+        return result if bias is None else result + bias.reshape(-1, 1, 1)
+
     def max_pool2d(
         self, kernel: Pair, stride: Pair | None = None, padding: Padding = 0
     ) -> AnyTensor:

@@ -8,8 +8,10 @@ from teeny_core.nn.functional.attention import causal_mask as causal_mask
 from teeny_core.nn.functional.attention import (
     scaled_dot_product_attention as scaled_dot_product_attention,
 )
+from teeny_core.nn.functional.basic import BAGS as BAGS
 from teeny_core.nn.functional.basic import adaptive_avg_pool2d as adaptive_avg_pool2d
 from teeny_core.nn.functional.basic import embedding as embedding
+from teeny_core.nn.functional.basic import embedding_bag as embedding_bag
 from teeny_core.nn.functional.basic import linear as linear
 from teeny_core.nn.functional.basic import one_hot as one_hot
 from teeny_core.nn.functional.loss import (
@@ -42,5 +44,6 @@ hardswish = AnyTensor.hardswish
 softmax = AnyTensor.softmax
 log_softmax = AnyTensor.log_softmax
 conv2d = AnyTensor.conv2d
+conv_transpose2d = AnyTensor.conv_transpose2d
 max_pool2d = AnyTensor.max_pool2d
 avg_pool2d = AnyTensor.avg_pool2d

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from teeny_core import ops
+from teeny_core import shape as shapes
 from teeny_core.dtype import i64, promote
 from teeny_core.errors import OpError, ShapeError
 from teeny_core.nn.functional.random import dropout
@@ -19,6 +20,7 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> AnyTensor:
     """Return softmax(query·keyᵀ·scale + mask)·value.
 
@@ -31,19 +33,40 @@ def scaled_dot_product_attention(
         dropout_p: share of the weights that are dropped.
         is_causal: whether query i sees the keys up to i only.
         scale: factor of the scores; 1/sqrt(E) unless given.
+        enable_gqa: whether as many query heads as there are to one of `key` and `value`, which
+            have fewer on the third axis from the end, share it.
 
     Returns:
         (..., L, V). A query that sees no key gets zeros.
 
-    Source: Vaswani et al., *Attention Is All You Need* (2017).
+    Source: Vaswani et al., *Attention Is All You Need* (2017); for shared heads Ainslie et al.,
+    *GQA: Training Generalized Multi-Query Transformer Models* (2023).
 
     Raises:
         OpError: a mask is given together with `is_causal`.
+        ShapeError: the heads of keys do not divide those of queries.
     """
+    if enable_gqa:
+        key, value = (_shared(query, heads) for heads in (key, value))
     if attn_mask is None and dropout_p == 0.0:
         return _attention(query, key, value, is_causal, scale)
     weights = attention_weights(query, key, attn_mask, is_causal, scale)
     return dropout(weights, dropout_p).matmul(value)
+
+
+def _shared(query: AnyTensor, heads: AnyTensor) -> AnyTensor:
+    """Repeat each of the heads (..., K, S, E) for the queries (..., H, L, E) that share it."""
+    fits = query.ndim == heads.ndim >= 3
+    count = heads.shape[-3] if fits else 0
+    if not isinstance(count, int) or count < 1 or not shapes.divides(count, query.shape[-3]):
+        raise ShapeError(
+            f"attention of {query.type} shares {heads.type}",
+            hint="the number of heads of keys, on axis -3, divides that of queries",
+        )
+    width = query.shape[-3] // count
+    rest = heads.shape[-2:]
+    spread = heads.unsqueeze(-3).expand(*heads.shape[:-3], count, width, *rest)
+    return spread.reshape(*heads.shape[:-3], count * width, *rest)
 
 
 def _attention(

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 from teeny_core import ops
 from teeny_core import shape as shapes
 from teeny_core.dtype import DTypeLike, f32, i64
 from teeny_core.dtype import dtype as to_dtype
-from teeny_core.errors import DTypeError, ShapeError
+from teeny_core.errors import DTypeError, OpError, ShapeError
 from teeny_core.shape import Dim
 from teeny_core.tensor import AnyTensor
+
+BAGS: Mapping[str, Callable[[AnyTensor], AnyTensor]] = MappingProxyType(
+    {"sum": lambda x: x.sum(1), "mean": lambda x: x.mean(1), "max": lambda x: x.max(1)}
+)
 
 
 def linear(x: AnyTensor, weight: AnyTensor, bias: AnyTensor | None = None) -> AnyTensor:
@@ -41,6 +48,36 @@ def embedding(index: AnyTensor, weight: AnyTensor, padding_idx: int | None = Non
         return rows
     padding = (index == padding_idx).unsqueeze(-1)
     return padding.where(rows.stop_gradient(), rows)
+
+
+def embedding_bag(
+    index: AnyTensor,
+    weight: AnyTensor,
+    mode: str = "mean",
+    per_sample_weights: AnyTensor | None = None,
+) -> AnyTensor:
+    """Return the rows of `weight` (V, E) at `index` (N, B), integers, reduced over B: (N, E).
+
+    Args:
+        index: as many rows for each bag.
+        weight: the rows.
+        mode: "sum", "mean" or "max".
+        per_sample_weights: (N, B), factors of the rows of a sum.
+
+    Raises:
+        OpError: there is no such mode, or it takes no factors.
+        ShapeError: `index` has not two axes.
+    """
+    if mode not in BAGS:
+        raise OpError(f"embedding_bag: mode = {mode!r}", hint=f"choose from {', '.join(BAGS)}")
+    if index.ndim != 2:
+        raise ShapeError(f"embedding_bag of {index.type}", hint="give two axes: (bags, rows)")
+    rows = embedding(index, weight)
+    if per_sample_weights is not None:
+        if mode != "sum":
+            raise OpError(f"embedding_bag: factors of a {mode}", hint="they need mode='sum'")
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    return BAGS[mode](rows)
 
 
 def one_hot(index: AnyTensor, classes: int, dtype: DTypeLike = f32) -> AnyTensor:
