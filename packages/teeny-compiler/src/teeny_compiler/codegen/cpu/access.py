@@ -270,6 +270,8 @@ def any_lane(c: Context, mask: LaneMask) -> Operand:
     if mask.vector is None:
         return TRUE if mask.scalar is None else mask.scalar
     vector = mask.to_vector(c)
+    if mask.width == 1:
+        return vector
     return c.b.call(f"llvm.vector.reduce.or.{vector.type.suffix}", LType("i1"), vector)
 
 
