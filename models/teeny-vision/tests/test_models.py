@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import teeny_core as tn
 from teeny_core import ConfigError, LoadError, state
-from teeny_vision import mnist
+from teeny_vision import mnist, models
 from teeny_vision.models import LeNet5, Mlp
 
 torch = pytest.importorskip("torch")
@@ -101,3 +101,24 @@ def test_a_file_with_tensors_of_other_shapes(tmp_path: Any) -> None:
     state.save(tmp_path / "other.safetensors", tensors)
     with pytest.raises(LoadError, match=r"conv1\.weight has the shape"):
         mnist.load_model(tmp_path / "other.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("make", "published"),
+    [
+        (models.ResNet18, 11_689_512),  # torchvision's documentation
+        (models.MobileNetV2, 3_504_872),  # torchvision's documentation
+        (models.VisionTransformer, 5_717_416),  # timm's vit_tiny_patch16_224
+    ],
+)
+def test_sizes_are_the_published_ones(make: Any, published: int) -> None:
+    count = sum(tn.numel(parameter.shape) for _, parameter in make().named_parameters())
+    assert count == published
+
+
+def test_a_unet_gives_a_class_for_each_pixel_at_any_size() -> None:
+    model = models.UNet(classes=3, width=4, depth=2)
+    for height, width in ((8, 12), (16, 4)):
+        x = np.zeros((2, 3, height, width), np.float32)
+        graph = tn.trace(model, tn.SymTensor.input(tn.f32, x.shape))
+        assert tn.compile(graph, "ndarray")(x).shape == (2, 3, height, width)  # type: ignore[union-attr]

@@ -1,8 +1,13 @@
-"""Image classifiers."""
+"""Models of images."""
 
 from __future__ import annotations
 
 from teeny_core import AnyTensor, nn
+
+from teeny_vision.mobilenet import MobileNetV2 as MobileNetV2
+from teeny_vision.resnet import ResNet18 as ResNet18
+from teeny_vision.unet import UNet as UNet
+from teeny_vision.vit import VisionTransformer as VisionTransformer
 
 
 class LeNet5(nn.Layer[[AnyTensor], AnyTensor]):

@@ -95,35 +95,9 @@ def _images(count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
 def _models() -> tuple[nn.Layer[Any, Any], Any]:
     """Return our model and the peer's with equal weights."""
     torch_module().manual_seed(0)
-    theirs = _peer_lenet()
+    from teeny_bench.twins import LeNet5
+
+    theirs = LeNet5()
     ours = data.mnist_lenet5()
     ours.load_state_dict({name: value.numpy() for name, value in theirs.state_dict().items()})
     return ours, theirs
-
-
-def _peer_lenet() -> Any:
-    """Build the same model in torch, with the same parameter names."""
-    torch = torch_module()
-    layers = torch.nn
-
-    class LeNet5(layers.Module):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv1 = layers.Conv2d(1, 6, 5, padding=2)
-            self.conv2 = layers.Conv2d(6, 16, 5)
-            self.head = layers.Sequential(
-                layers.Flatten(),
-                layers.Linear(400, 120),
-                layers.ReLU(),
-                layers.Linear(120, 84),
-                layers.ReLU(),
-                layers.Linear(84, 10),
-            )
-
-        def forward(self, x: Any) -> Any:
-            pool = layers.functional.max_pool2d
-            x = pool(self.conv1(x).relu(), 2)
-            x = pool(self.conv2(x).relu(), 2)
-            return self.head(x)
-
-    return LeNet5()
