@@ -24,6 +24,7 @@ from teeny_compiler.artifact import Artifact
 from teeny_compiler.cache import compiler_key, default_cache, digest
 from teeny_compiler.codegen.llvm import assembly, parse
 from teeny_compiler.codegen.workers import WORKERS, processors
+from teeny_compiler.collect import collection_paused
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.target import host_target
 
@@ -236,6 +237,7 @@ def emit(
     return found.text(_run(graph, context, stage), context)
 
 
+@collection_paused()
 def _run(graph: Graph, context: Context, last: str) -> Any:
     """Run the stages up to `last`; return its value."""
     debug = config.get().debug

@@ -36,11 +36,13 @@ class Move:
         return _applied(self.op, self.attrs, self.shape, view)
 
 
+@lru_cache(maxsize=4096)
 def reshape(shape: Shape) -> Move:
     """Make a move to another shape of the same elements in row-major order."""
     return Move("reshape", Attrs(shape=shape), shape)
 
 
+@lru_cache(maxsize=4096)
 def broadcast(shape: Shape) -> Move:
     """Make a move that repeats axes of extent 1."""
     return Move("broadcast_to", Attrs(shape=shape), shape)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from teeny_core import CompileError
 
+from teeny_compiler.collect import collection_paused
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.optimise.constants import fold_constants
 from teeny_compiler.optimise.cost import CostModel
@@ -76,6 +77,7 @@ def explain(graph: FXGraph, policy: Policy | None = None) -> Report:
     return _optimised(graph, policy or Policy(), compare=True)
 
 
+@collection_paused()
 def _optimised(graph: FXGraph, policy: Policy, *, compare: bool) -> Report:
     from egglog.bindings import EggSmolError
 

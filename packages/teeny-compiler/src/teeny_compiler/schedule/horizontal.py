@@ -17,7 +17,7 @@ from teeny_triton.ir import Function, Pointer, walk
 from teeny_triton.launch import ScalarArg
 
 from teeny_compiler.lower.call import Call
-from teeny_compiler.lower.combine import Part, combine
+from teeny_compiler.lower.combine import Combined, Part, combine
 from teeny_compiler.nest.estimate import estimate
 
 MOST_BYTES = 4 << 20
@@ -89,10 +89,11 @@ class _Fuser:
 
     def __init__(self, launches: Sequence[Launch]) -> None:
         self.launches = launches
-        self.before = _dependencies(launches)
+        self.direct, self.before = _dependencies(launches)
         self.units: dict[int, _Unit] = {}
         self.open: deque[int] = deque(maxlen=MOST_OPEN)
         self.known: dict[Function, tuple[frozenset[str], int, int]] = {}
+        self.combined: dict[tuple[Part, ...], Combined] = {}
 
     def place(self, number: int) -> None:
         """Put a launch into a unit that it may run with, or into one of its own."""
@@ -145,7 +146,8 @@ class _Fuser:
         """Return the units, each after those that it waits for, else as the launches came."""
         unit_of = {i: first for first, unit in self.units.items() for i in unit.members}
         waiting = {
-            first: {unit_of[i] for i in _members(self.before[first])} for first in self.units
+            first: {unit_of[i] for k in unit.members for i in _members(self.direct[k])} - {first}
+            for first, unit in self.units.items()
         }
         users: dict[int, list[int]] = {first: [] for first in self.units}
         for first, needed in waiting.items():
@@ -166,11 +168,17 @@ class _Fuser:
     def launch(self, unit: Sequence[int]) -> Launch:
         """Return the launch that does what a unit's launches do."""
         members = [self.launches[i] for i in unit]
-        return members[0] if len(members) == 1 else _combined(members)
+        if len(members) == 1:
+            return members[0]
+        parts = tuple(Part(launch.call.function, launch.call.grid) for launch in members)
+        if parts not in self.combined:
+            self.combined[parts] = combine(parts)
+        return _combined(members, self.combined[parts])
 
 
-def _dependencies(launches: Sequence[Launch]) -> list[int]:
-    """Return for each launch the set of those that must run before it."""
+def _dependencies(launches: Sequence[Launch]) -> tuple[list[int], list[int]]:
+    """Return for each launch those whose buffers it needs, and all that must run before it."""
+    needed: list[int] = []
     before: list[int] = []
     writers: dict[int, int] = {}
     readers: dict[int, int] = {}
@@ -180,6 +188,7 @@ def _dependencies(launches: Sequence[Launch]) -> list[int]:
             direct |= writers.get(buffer, 0)
         for buffer in launch.writes:
             direct |= readers.get(buffer, 0)
+        needed.append(direct)
         before.append(direct)
         for i in _members(direct):
             before[number] |= before[i]
@@ -187,12 +196,11 @@ def _dependencies(launches: Sequence[Launch]) -> list[int]:
             readers[buffer] = readers.get(buffer, 0) | 1 << number
         for buffer in launch.writes:
             writers[buffer] = writers.get(buffer, 0) | 1 << number
-    return before
+    return needed, before
 
 
-def _combined(launches: Sequence[Launch]) -> Launch:
+def _combined(launches: Sequence[Launch], kernel: Combined) -> Launch:
     calls = [launch.call for launch in launches]
-    kernel = combine([Part(call.function, call.grid) for call in calls])
     scalars = tuple(ScalarArg(dim, i64) for dim in kernel.scalars)
     arguments = (*(a for call in calls for a in call.arguments), *scalars)
     flops: Dim = sum((call.flops for call in calls), start=0)

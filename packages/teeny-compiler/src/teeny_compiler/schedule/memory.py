@@ -22,6 +22,10 @@ from teeny_compiler.schedule.plan import ARENA_ALIGNMENT
 Vectors: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
+CANDIDATES = 64
+"""Places tried at a time."""
+
+
 @dataclass(frozen=True)
 class Lifetime:
     """A buffer of `size` bytes that lives from step `first` to step `last`, both included."""
@@ -65,12 +69,8 @@ def _pack_region(
     for k in range(len(order)):
         rivals = np.flatnonzero((first[:k] <= last[k]) & (first[k] <= last[:k]))
         starts = start[rivals]
-        ends = starts + size[rivals]
-        places = space.sorted(np.concatenate([space.zeros(1), ends]))
-        below = space.at_least(starts[None], (places + size[k])[:, None])
-        above = space.at_least(places[:, None], ends[None])
-        free = np.flatnonzero((below | above).all(axis=1))
-        start[k] = places[free[0]] if len(free) else size[:k].sum(axis=0)
+        found = space.lowest(starts, starts + size[rivals], size[k])
+        start[k] = size[:k].sum(axis=0) if found is None else found
     return {i: space.dim(start[k]) for k, i in enumerate(order)}
 
 
@@ -84,6 +84,13 @@ class _Space:
         values = [Expr(((1, powers),)) if powers else 1 for powers in self.monomials]
         self.estimates = np.array([estimate(value) for value in values], np.int64)
         self.positive = np.array([shapes.at_least(value, 0) for value in values])
+        self.line = self._line(sizes)
+
+    def _line(self, sizes: Sequence[Dim]) -> int | None:
+        """Return the one monomial of which all sizes are multiples, which orders them."""
+        used = np.any([self.vector(size) for size in sizes], axis=0) if sizes else self.positive
+        (columns,) = np.nonzero(used)
+        return int(columns[0]) if len(columns) == 1 and self.positive[columns[0]] else None
 
     def zeros(self, count: int) -> Vectors:
         """Return `count` vectors of size 0."""
@@ -111,10 +118,34 @@ class _Space:
         proven: Vectors = np.where(self.positive, difference >= 0, difference == 0)
         return np.asarray(proven.all(axis=-1))
 
+    def lowest(self, starts: Vectors, ends: Vectors, size: Vectors) -> Vectors | None:
+        """Return the lowest place where `size` fits between intervals, None if none is proven."""
+        if self.line is not None:
+            place = np.zeros_like(size)
+            column = self.line
+            place[column] = _lowest(starts[:, column], ends[:, column], size[column])
+            return place
+        places = self.sorted(np.concatenate([self.zeros(1), ends]))
+        for part in np.array_split(places, -(-len(places) // CANDIDATES)):
+            below = self.at_least(starts[None], (part + size)[:, None])
+            above = self.at_least(part[:, None], ends[None])
+            free = np.flatnonzero((below | above).all(axis=1))
+            if len(free):
+                return np.asarray(part[free[0]])
+        return None
+
     def sorted(self, places: Vectors) -> Vectors:
         """Return distinct places by their estimates."""
         distinct = np.unique(places, axis=0)
         return distinct[np.argsort(distinct @ self.estimates, kind="stable")]
+
+
+def _lowest(starts: Vectors, ends: Vectors, size: int) -> int:
+    """Return the lowest place of a line where `size` fits between intervals."""
+    order = np.argsort(starts, kind="stable")
+    reached = np.maximum.accumulate(np.concatenate([[0], ends[order]]))
+    (gaps,) = np.nonzero(reached[:-1] + size <= starts[order])
+    return int(reached[gaps[0]] if len(gaps) else reached[-1])
 
 
 def _is_fixed(size: Dim) -> bool:
