@@ -6,6 +6,7 @@ import gc
 
 import pytest
 from teeny_compiler.collect import collection_paused
+from teeny_core import CompileError
 
 
 def test_the_last_one_out_turns_it_on() -> None:
@@ -31,8 +32,8 @@ def test_an_error_turns_it_on() -> None:
     @collection_paused()
     def fail() -> None:
         assert not gc.isenabled()
-        raise OSError
+        raise CompileError("no")
 
-    with pytest.raises(OSError):
+    with pytest.raises(CompileError):
         fail()
     assert gc.isenabled()
