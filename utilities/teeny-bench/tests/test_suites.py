@@ -1,7 +1,7 @@
 import pytest
 from teeny_bench import peers
 from teeny_bench.case import Case, check
-from teeny_bench.suites import SUITES, conv, mnist
+from teeny_bench.suites import SUITES, TRAINING, conv, mnist
 
 pytest.importorskip("torch")
 
@@ -31,11 +31,26 @@ SAMPLES = [
     ("conv", "lenet conv2 dX"),
     ("conv", "lenet conv2 dW"),
     ("mnist", "infer batch 1"),
+    ("models", "DLRM"),
 ]
 
 
 def named(suite: str) -> dict[str, Case]:
     return {case.name: case for case in SUITES[suite]("torch")}
+
+
+def test_a_step_of_training_agrees_and_is_costed() -> None:
+    (case,) = (case for case in TRAINING["models"]("torch") if case.name == "train DLRM")
+    sides = case.build()
+    check(case, sides)
+    assert sides.costs is not None
+    ours, theirs = sides.costs
+    assert ours.compile_s is not None
+    assert ours.compile_s > 0
+    assert theirs.compile_s is None
+    embeddings = 8 * 10_000 * 32 * 4  # whose gradients eager torch holds all at once
+    assert theirs.peak_bytes is not None
+    assert theirs.peak_bytes > embeddings
 
 
 @pytest.mark.parametrize("suite", SUITES)

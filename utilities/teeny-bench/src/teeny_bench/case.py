@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from teeny_core import TeenyError
 
+from teeny_bench.costs import Costs
+
 Arrays: TypeAlias = Sequence[NDArray[Any]]
 
 
@@ -19,11 +21,19 @@ class MismatchError(TeenyError):
 
 @dataclass(frozen=True)
 class Sides:
-    """The computation, once a call, in teeny and in the peer; `values` runs both, ours first."""
+    """The computation, once a call, in teeny and in the peer.
+
+    Attributes:
+        ours: runs it in teeny.
+        peer: runs it in the peer.
+        values: returns what both give, ours first.
+        costs: what building them took, ours first; None where it was not measured.
+    """
 
     ours: Callable[[], object]
     peer: Callable[[], object]
     values: Callable[[], tuple[Arrays, Arrays]]
+    costs: tuple[Costs, Costs] | None = None
 
 
 @dataclass(frozen=True)

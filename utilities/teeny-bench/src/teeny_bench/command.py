@@ -13,6 +13,7 @@ app = typer.Typer(add_completion=False)
 EXAMPLES = (
     "teeny bench gemm --vs torch --threads 2",
     "teeny bench conv --only lenet",
+    "teeny bench models --vs torch --vs inductor --training",
     "teeny bench mnist --vs inductor --json rows.json --plot rows.svg",
 )
 
@@ -24,10 +25,16 @@ def bench(
         typer.Argument(
             metavar="SUITE",
             help="gemm, pointwise, softmax, layernorm, attention, kernels, conv, mnist,"
-            " or all of them.",
+            " models, or all of them.",
         ),
     ],
-    vs: Annotated[str, typer.Option(help="The peer: torch (eager) or inductor.")] = "torch",
+    vs: Annotated[
+        list[str],
+        typer.Option(help="The peer: torch (eager) or inductor; given twice, both, in turn."),
+    ] = ["torch"],  # noqa: B006 - typer copies it
+    training: Annotated[
+        bool, typer.Option("--training", help="Steps of training instead of inference.")
+    ] = False,
     threads: Annotated[int, typer.Option(min=1, help="Threads of both sides.")] = 1,
     seconds: Annotated[float, typer.Option(min=0.0, help="Time for each side of a row.")] = 1.0,
     only: Annotated[str, typer.Option(help="Run only the rows whose name holds this text.")] = "",
@@ -52,29 +59,32 @@ def bench(
     from teeny_bench.case import MismatchError
     from teeny_bench.plot import require_svg, to_svg
     from teeny_bench.runner import Options, run_suites, select
-    from teeny_bench.suites import SUITES
+    from teeny_bench.suites import SUITES, TRAINING
 
     for file in (json_file, plot):
         if file is not None:
             require_writable(file)
     if plot is not None:
         require_svg(plot)
+        if len(vs) > 1:
+            raise ConfigError("--plot draws one peer", hint="give one --vs, or --json")
 
     progress = Console(stderr=True)
     mismatches: list[MismatchError] = []
     rows = []
-    options = Options(vs, threads, seconds, only)
+    chosen = select(suite, TRAINING if training else SUITES)
     try:
-        for row in run_suites(
-            select(suite, SUITES),
-            options,
-            announce=progress.status,
-            on_mismatch=mismatches.append,
-        ):
-            rows.append(row)
+        for peer in vs:
+            options = Options(peer, threads, seconds, only)
+            for row in run_suites(
+                chosen, options, announce=progress.status, on_mismatch=mismatches.append
+            ):
+                rows.append(row)
     finally:  # what was measured stays, also when ctrl-C ends the run
+        for peer in vs:
+            if compared := [row for row in rows if row.peer == peer]:
+                Console().print(report.table(compared))
         if rows:
-            Console().print(report.table(rows))
             if json_file is not None:
                 write_file(json_file, report.to_json(rows).encode())
             if plot is not None:

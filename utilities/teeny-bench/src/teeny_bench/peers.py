@@ -31,22 +31,34 @@ def torch_module() -> Any:
     return torch
 
 
-def _eager(function: Function) -> Function:
+def _eager(function: Function, constant: bool) -> Function:
     return function
 
 
-def _inductor(function: Function) -> Function:
+def _inductor(function: Function, constant: bool) -> Function:
     """Compile for exactly the shapes of the first call; a break in the graph is an error."""
-    compiled_function: Function = torch_module().compile(function, fullgraph=True, dynamic=False)
+    options = {"options": {"freezing": True}} if constant else {}
+    compiled_function: Function = torch_module().compile(
+        function, fullgraph=True, dynamic=False, **options
+    )
     return compiled_function
 
 
-PEERS: Mapping[str, Callable[[Function], Function]] = {"torch": _eager, "inductor": _inductor}
+PEERS: Mapping[str, Callable[[Function, bool], Function]] = {
+    "torch": _eager,
+    "inductor": _inductor,
+}
 
 
-def compiled(peer: str, function: Function) -> Function:
-    """Return `function`, over torch tensors, as the peer runs it: as it is, or through Inductor."""
-    return PEERS[peer](function)
+def compiled(peer: str, function: Function, *, constant: bool = False) -> Function:
+    """Return `function`, over torch tensors, as the peer runs it: as it is, or through Inductor.
+
+    Args:
+        peer: which one.
+        function: what to run.
+        constant: whether its weights never change, which lets Inductor prepare them ("freezing").
+    """
+    return PEERS[peer](function, constant)
 
 
 def prepare(peer: str, threads: int) -> None:

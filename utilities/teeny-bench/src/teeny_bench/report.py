@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from teeny_bench.costs import Costs
 from teeny_bench.measure import Timing
 
 if TYPE_CHECKING:
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison. Times are seconds for one call; a ratio over 1 means that teeny is faster."""
+    """One comparison. Times are seconds for one call; a ratio over 1 means that teeny is faster.
+
+    Seconds of compilation are from cold caches to the first result, bytes the most that a call
+    holds besides weights and inputs; None where they were not measured.
+    """
 
     suite: str
     name: str
@@ -30,12 +36,24 @@ class Row:
     ratio_best: float
     ratio_median: float
     note: str
+    ours_compile_s: float | None = None
+    peer_compile_s: float | None = None
+    ours_peak_bytes: int | None = None
+    peer_peak_bytes: int | None = None
 
 
 def make_row(
-    suite: str, name: str, threads: int, ours: Timing, peer: str, theirs: Timing, note: str
+    suite: str,
+    name: str,
+    threads: int,
+    ours: Timing,
+    peer: str,
+    theirs: Timing,
+    note: str,
+    costs: tuple[Costs, Costs] | None = None,
 ) -> Row:
     """Build the row of one comparison."""
+    our_costs, peer_costs = costs or (Costs(), Costs())
     return Row(
         suite=suite,
         name=name,
@@ -48,6 +66,10 @@ def make_row(
         ratio_best=theirs.best / ours.best,
         ratio_median=theirs.median / ours.median,
         note=note,
+        ours_compile_s=our_costs.compile_s,
+        peer_compile_s=peer_costs.compile_s,
+        ours_peak_bytes=our_costs.peak_bytes,
+        peer_peak_bytes=peer_costs.peak_bytes,
     )
 
 
@@ -59,32 +81,70 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
+def bytes_text(size: int) -> str:
+    """Format a number of bytes with three figures and a fitting unit."""
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size} B"
+
+
+def geometric_mean(ratios: Sequence[float]) -> float:
+    """Return the number whose logarithm is the mean of those of `ratios`."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
 def table(rows: Sequence[Row]) -> Table:
     """Lay out `rows`, of one peer and number of threads: the best times, both ratios, the note.
 
-    Wins are green, losses red.
+    Where they were measured, seconds of compilation and bytes follow, ours / the peer's. Suites
+    end with the geometric means of their ratios. Wins are green, losses red.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    extras = {heading: cell for heading, cell in EXTRAS.items() if any(map(cell, rows))}
     result = Table(title=title(rows), title_justify="left", box=SIMPLE_HEAD)
     result.add_column("case", no_wrap=True)
-    for heading in ("ours", "peer", "ratio", "median"):
+    for heading in ("ours", "peer", "ratio", "median", *extras):
         result.add_column(heading, justify="right", no_wrap=True)
-    result.add_column("of limit", justify="right", no_wrap=True)
     for suite, members in by_suite(rows):
         result.add_row(f"[bold]{suite}[/]")
         for row in members:
-            colour = "green" if row.ratio_best >= 1.0 else "red"
-            result.add_row(
-                row.name,
-                seconds_text(row.ours_best_s),
-                seconds_text(row.peer_best_s),
-                f"[{colour}]{row.ratio_best:.2f}[/]",
-                f"{row.ratio_median:.2f}",
-                row.note,
-            )
+            times = seconds_text(row.ours_best_s), seconds_text(row.peer_best_s)
+            cells = (cell(row) for cell in extras.values())
+            result.add_row(row.name, *times, *_ratios([row]), *cells)
+        if len(members) > 1:
+            result.add_row("geometric mean", "", "", *_ratios(members))
     return result
+
+
+def _ratios(rows: Sequence[Row]) -> tuple[str, str]:
+    """Return the mean ratios of `rows`, that of the best rounds in its colour."""
+    best = geometric_mean([row.ratio_best for row in rows])
+    median = geometric_mean([row.ratio_median for row in rows])
+    colour = "green" if best >= 1.0 else "red"
+    return f"[{colour}]{best:.2f}[/]", f"{median:.2f}"
+
+
+def _compile_cell(row: Row) -> str:
+    if row.ours_compile_s is None:
+        return ""
+    peer = "-" if row.peer_compile_s is None else seconds_text(row.peer_compile_s)
+    return f"{seconds_text(row.ours_compile_s)} / {peer}"
+
+
+def _memory_cell(row: Row) -> str:
+    if row.ours_peak_bytes is None or row.peer_peak_bytes is None:
+        return ""
+    return f"{bytes_text(row.ours_peak_bytes)} / {bytes_text(row.peer_peak_bytes)}"
+
+
+EXTRAS: Mapping[str, Callable[[Row], str]] = {
+    "of limit": attrgetter("note"),
+    "compile": _compile_cell,
+    "memory": _memory_cell,
+}
 
 
 def by_suite(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:

@@ -89,4 +89,5 @@ def run_case(suite: str, case: Case, options: Options) -> Row:
     check(case, sides)
     ours, theirs = alternate([sides.ours, sides.peer], options.seconds)
     note = machine.share_of_limit(case.flops, case.bytes, ours.best, options.threads)
-    return make_row(suite, case.name, options.threads, ours, options.peer, theirs, note)
+    costs = sides.costs
+    return make_row(suite, case.name, options.threads, ours, options.peer, theirs, note, costs)

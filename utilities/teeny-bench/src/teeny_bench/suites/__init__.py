@@ -1,9 +1,9 @@
-"""The suites by name."""
+"""The suites by name, and those of steps of training."""
 
 from collections.abc import Mapping
 
 from teeny_bench.case import Suite
-from teeny_bench.suites import attention, conv, gemm, kernels, mnist, rows
+from teeny_bench.suites import attention, conv, gemm, kernels, mnist, models, rows
 
 SUITES: Mapping[str, Suite] = {
     "gemm": gemm.cases,
@@ -14,4 +14,7 @@ SUITES: Mapping[str, Suite] = {
     "kernels": kernels.cases,
     "conv": conv.cases,
     "mnist": mnist.cases,
+    "models": models.cases,
 }
+
+TRAINING: Mapping[str, Suite] = {"models": models.training}

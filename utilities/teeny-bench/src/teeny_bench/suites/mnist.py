@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 import teeny_core as tn
 from numpy.typing import NDArray
-from teeny_core import nn, optim
+from teeny_core import nn
 from teeny_vision import mnist as data
 
 from teeny_bench.case import Case, Sides
 from teeny_bench.peers import compiled, torch_module
 from teeny_bench.programs import DEVICE, peer_call, sides
+from teeny_bench.training import Step, our_step, peer_step
 
 BATCH = 64
 EPOCH_STEPS = 937  # whole batches of the 60,000 training images
 CHECKED_STEPS = 4
-LEARNING_RATE = 2e-3
+LOSS = "CrossEntropyLoss"
 INFERENCE_BATCHES = (1, 256)
-
-Step = Callable[[Any, Any], Any]
 
 
 def cases(peer: str) -> Iterator[Case]:
@@ -56,26 +55,11 @@ def _losses(step: Step, images: Any, labels: Any, count: int) -> NDArray[np.floa
 
 
 def _our_step() -> Step:
-    model, _ = _models()
-    optimizer = optim.AdamW(lr=LEARNING_RATE)
-    return tn.train_step(model, nn.CrossEntropyLoss(), optimizer, device=DEVICE)
+    return our_step(_models()[0], LOSS)
 
 
 def _peer_step(peer: str) -> Step:
-    torch = torch_module()
-    _, model = _models()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-    criterion = torch.nn.CrossEntropyLoss()
-    loss_of = compiled(peer, lambda x, y: criterion(model(x), y))
-
-    def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(x, y)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    return step
+    return peer_step(peer, _models()[1], LOSS)
 
 
 def _inference(peer: str, batch: int) -> Sides:
@@ -84,7 +68,8 @@ def _inference(peer: str, batch: int) -> Sides:
     model, peer_model = _models()
     handle = tn.SymTensor.input(tn.f32, (None, *images.shape[1:]))
     program = tn.compile(tn.trace(model, handle), device=DEVICE)
-    return sides(lambda: program(images), peer_call(compiled(peer, peer_model.eval()), [images]))
+    frozen = compiled(peer, peer_model.eval(), constant=True)
+    return sides(lambda: program(images), peer_call(frozen, [images]))
 
 
 def _images(count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
