@@ -20,7 +20,7 @@ from teeny_core import DType, Graph, Node, ops
 from teeny_core.internal import evaluate_updates
 
 RNG = np.random.default_rng(3)
-ALL = Policy(frozenset(("exact", "real", "fast")), frozen=True)
+ALL = Policy(frozenset(("exact", "real", "fast")), frozen=True, composites=True)
 SHAPE = (4, 6)
 
 Make = Callable[..., Node]
@@ -68,14 +68,41 @@ def convolve(x: Node, w: Node) -> Node:
     return ops.conv2d(x, w, stride=(1, 1), padding=((1, 1), (1, 1)), dilation=(1, 1), groups=1)
 
 
+def softmax(x: Node, axis: int | None = None, *, quotient: bool = True) -> Node:
+    along = (len(x.shape) - 1 if axis is None else axis,)
+    kept = tuple(1 if i in along else extent for i, extent in enumerate(x.shape))
+    top = wide(ops.reshape(ops.max(x, along), kept), x.shape)
+    raised = ops.exp(ops.sub(x, top))
+    total = ops.reshape(ops.sum(raised, along), kept)
+    if quotient:
+        return ops.div(raised, wide(total, x.shape))
+    return ops.mul(raised, wide(ops.reciprocal(total), x.shape))
+
+
+def scaled(x: Node) -> Node:
+    return ops.mul(x, full(0.3, x))
+
+
+def over(x: Node) -> Node:
+    return ops.div(x, full(2.2, x))
+
+
+def hidden(x: Node, compare: Make = ops.ge) -> Node:
+    rows, columns = (ops.iota(x.shape[-2:], axis, tn.i64) for axis in (0, 1))
+    return ops.where(wide(compare(rows, columns), x.shape), x, full(-np.inf, x))
+
+
 ROW = ((6,), tn.f32)
 TWO_ROWS = ((SHAPE, tn.f32), ROW, ROW)
 INT = ((SHAPE, tn.i32),)
 BOOLS = ((SHAPE, tn.bool_), (SHAPE, tn.f32), (SHAPE, tn.f32))
+BOOL_ROW = (((6,), tn.bool_), *BOOLS[1:])
 CONV = (((2, 2, 4, 4), tn.f32), ((3, 2, 3, 3), tn.f32), ((3,), tn.f32))
 MATMUL = (((4, 5), tn.f32), ((5, 6), tn.f32), ROW)
 MATMUL_T = (((4, 5), tn.f32), ((6, 5), tn.f32), ROW)
 SCALED = (((4, 5), tn.f32), ((5, 6), tn.f32), ((), tn.f32))
+HEADS = (((2, 4, 5), tn.f32), ((2, 6, 5), tn.f32), ((2, 6, 3), tn.f32))
+HEADS_T = (((2, 4, 5), tn.f32), ((2, 5, 6), tn.f32), ((2, 6, 3), tn.f32))
 PAIR = (((4, 5), tn.f32), ((5, 6), tn.f32))
 
 
@@ -166,6 +193,21 @@ EXAMPLES: dict[str, Example] = {
         lambda x: ops.cast(ops.mul(ops.cast(x, tn.f32), ops.full(SHAPE, 0.0, tn.f32)), tn.i32),
         INT,
     ),
+    "~c ? x : y -> c ? y : x": Example(
+        lambda c, x, y: ops.where(ops.bitwise_not(c), x, y),
+        lambda c, x, y: ops.where(ops.bitwise_and(c, ops.lt(x, y)), x, y),
+        BOOLS,
+    ),
+    "broadcast(~c) ? x : y -> broadcast(c) ? y : x": Example(
+        lambda c, x, y: ops.where(wide(ops.bitwise_not(c)), x, y),
+        lambda c, x, y: ops.where(wide(c), x, y),
+        BOOL_ROW,
+    ),
+    "broadcast(!c) ? x : y -> broadcast(c) ? y : x": Example(
+        lambda c, x, y: ops.where(wide(ops.logical_not(c)), x, y),
+        lambda c, x, y: ops.where(wide(ops.bitwise_not(c)), x, y),
+        BOOL_ROW,
+    ),
     # layout
     "reshape(reshape(x)) -> reshape(x)": Example(
         lambda x, y: ops.reshape(ops.reshape(x, (3, 8)), (24,)),
@@ -225,6 +267,39 @@ EXAMPLES: dict[str, Example] = {
     ),
     "transpose(a @ b) -> transpose(b) @ transpose(a)": Example(
         lambda a, b: turn(product(a, b)), lambda a, b: ops.reshape(product(a, b), (6, 4)), PAIR
+    ),
+    # attention
+    "softmax(mask(q @ k' * b)) @ v -> attention(q, k, v)": Example(
+        lambda q, k, v: product(softmax(hidden(scaled(product(q, k, transpose_b=True)))), v),
+        lambda q, k, v: product(softmax(hidden(product(q, k, transpose_b=True), ops.gt)), v),
+        HEADS,
+    ),
+    "softmax(mask(q @ k * b)) @ v -> attention(q, k', v)": Example(
+        lambda q, k, v: product(softmax(over(product(q, k)), quotient=False), v),
+        lambda q, k, v: product(softmax(product(q, k), 1), v),
+        HEADS_T,
+    ),
+    "softmax(mask((q*b) @ k')) @ v -> attention(q, k, v)": Example(
+        lambda q, k, v: product(softmax(product(scaled(q), k, transpose_b=True)), v),
+        lambda q, k, v: product(softmax(scaled(hidden(product(ops.exp(q), k, transpose_b=True)))),
+                                v),
+        HEADS,
+    ),
+    "softmax(mask((q/b) @ k')) @ v -> attention(q, k, v)": Example(
+        lambda q, k, v: product(softmax(hidden(product(over(q), k, transpose_b=True))), v),
+        lambda q, k, v: product(ops.exp(product(over(q), k, transpose_b=True)), v),
+        HEADS,
+    ),
+    "softmax(mask((q*b) @ k)) @ v -> attention(q, k', v)": Example(
+        lambda q, k, v: product(softmax(product(scaled(q), k)), v),
+        lambda q, k, v: product(softmax(ops.add(product(scaled(q), k),
+                                                full(-np.inf, product(q, k)))), v),
+        HEADS_T,
+    ),
+    "softmax(mask((q/b) @ k)) @ v -> attention(q, k', v)": Example(
+        lambda q, k, v: product(softmax(product(over(q), k)), v),
+        lambda q, k, v: product(softmax(ops.tanh(product(over(q), k))), v),
+        HEADS_T,
     ),
     # folding
     "(y - a)*b -> y*b - a*b": Example(

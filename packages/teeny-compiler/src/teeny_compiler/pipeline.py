@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from teeny_core import CompileError, ConfigError, Graph, config
+from teeny_core import CompileError, ConfigError, Graph, config, ops
 from teeny_triton.ir import Function
 from teeny_triton.target import Target
 
@@ -112,15 +112,21 @@ def _fxgraph(graph: Graph, context: Context) -> FXGraph:
     return FXGraph.from_graph(graph, lambda node: serves(node, context.target))
 
 
+def _served(graph: FXGraph, context: Context) -> FXGraph:
+    """Spell composites out again that were recognised and that no kernel computes."""
+    composites = any(ops.get(node.op).expand is not None for node in graph.nodes)
+    return _fxgraph(graph.to_graph(), context) if composites else graph
+
+
 def _optimised(graph: FXGraph, context: Context) -> FXGraph:
     if not context.options.optimise:
         return graph
     from teeny_compiler.optimise import Policy, optimise
 
     options = context.options
-    default = Policy(frozen=options.frozen)
+    default = Policy(frozen=options.frozen, composites=True)
     policy = replace(default, safety=default.safety | {"fast"}) if options.fast else default
-    return optimise(graph, policy)
+    return _served(optimise(graph, policy), context)
 
 
 def _schedule(graph: FXGraph, context: Context) -> Schedule:

@@ -64,6 +64,8 @@ class CostModel:
                 return FUSED_LAUNCH + work + FUSED * BYTE * self.nbytes(node.cls)
             case "Mm":
                 return self._contraction(node, self._inner(node))
+            case "Att":
+                return self._attention(node)
             case "Conv":
                 return self._contraction(node, self._window(node))
         return self._other(node)
@@ -71,6 +73,13 @@ class CostModel:
     def _contraction(self, node: Enode, depth: int) -> float:
         work = 2 * OPERATION * self.size(node.cls) * depth
         return LAUNCH + work + BYTE * self._traffic((*node.inputs, node.cls))
+
+    def _attention(self, node: Enode) -> float:
+        """Two products and a softmax, of which nothing but the operands is in memory."""
+        q, k, v = (self._types[cls].shape for cls in node.inputs)
+        scores = self.size(node.inputs[0]) / max(estimate(q[-1]), 1) * estimate(k[-2])
+        depth = 2 * (estimate(q[-1]) + estimate(v[-1])) + COSTS.get("exp", 1)
+        return LAUNCH + OPERATION * scores * depth + BYTE * self._traffic((*node.inputs, node.cls))
 
     def _inner(self, node: Enode) -> int:
         shape = self._types[node.inputs[0]].shape

@@ -4,7 +4,7 @@ Node `i` of the graph is the term `(N i)`, which loader rules make equal to its 
 
     (In i) (K dtype bits) (Un op x) (Bin op x y) (Sel c x y) (Cast dtype x)
     (Tr x perm) (Rs x sig) (Bc x sig) (Mm ta tb x y) (Conv attrs x w)
-    (Op0 key) (Op1 key x) (Op2 key x y) (Cons x rest) (Nil)
+    (Att causal scale q k v) (Op0 key) (Op1 key x) (Op2 key x y) (Cons x rest) (Nil)
 
 `Op…` stands for any other op with its attributes; more than two operands form a list. A signature
 is a vector of a dtype's number and the extents. Attributes and symbolic extents are interned in
@@ -158,10 +158,20 @@ def _encode_node(facts: Facts, graph: FXGraph, number: int, extra: int) -> int:
                 inputs = (extra,)
                 extra += 1
             rows[f"op{len(inputs)}"].append((number, key, *inputs))
+            _key_facts(facts, key, node)
     return extra
 
 
 MOVES = {"reshape": "rs", "broadcast_to": "bc"}
+
+
+def _key_facts(facts: Facts, key: int, node: FxNode) -> None:
+    """Say what rules ask of ops that they know only by the number of their attributes."""
+    axes = node.attrs.get("axes", ())
+    if node.op in ("sum", "max") and len(axes) == 1:
+        facts.rows["folds"].append((key, node.op, *axes))
+    if node.op == "iota" and len(node.shape) == 2:
+        facts.rows["counts"].append((key, ("row", "column")[node.attrs["axis"]]))
 
 
 # --- constants ----------------------------------------------------------------------------------
@@ -189,6 +199,10 @@ def _constant_facts(facts: Facts, number: int, node: FxNode) -> None:
     for op, neutral in neutral_elements(dtype).items():
         if bits(value) == bits(neutral):
             facts.rows["neutral"].append((op, number))
+    if dtype.is_float and value == -math.inf:
+        facts.rows["hides"].append((number,))
+    if dtype.is_float and math.isfinite(value) and value:
+        facts.rows["quotient"].append((number, bits(1 / value)))
     if dtype.is_int and value == 0:
         facts.rows["integer_null"].append((number,))
     inverse = exact_inverse(value, dtype) if dtype.is_float else None

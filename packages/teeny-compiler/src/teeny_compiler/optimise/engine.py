@@ -15,16 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from teeny_core import bool_, ops
+from teeny_core import bool_, f32, f64, ops
 
 from teeny_compiler.optimise.encode import DTYPES, NUMBER, Facts, Vector, lossless_casts
-from teeny_compiler.optimise.rule import Rule, rulesets
+from teeny_compiler.optimise.rule import Fact, Rule, rulesets
 
 CONSTRUCTORS = """
 (sort Vector (Vec i64))
 (datatype T
   (In i64) (K i64 i64) (Un String T) (Bin String T T) (Sel T T T) (Cast i64 T)
   (Tr T Vector) (Rs T Vector) (Bc T Vector) (Mm i64 i64 T T) (Conv i64 T T)
+  (Att i64 i64 T T T)
   (Op0 i64) (Op1 i64 T) (Op2 i64 T T) (Cons T T) (Nil))
 (constructor N (i64) T :unextractable)
 (function vector (i64) Vector :no-merge)
@@ -34,6 +35,14 @@ CONSTRUCTORS = """
 (relation neutral (String T))
 (relation inverse (T T))
 (relation integer_null (T))
+(relation hides (T))
+(relation quotient (T i64))
+(relation folds (i64 String i64))
+(relation counts (i64 String))
+(relation causal (T))
+(relation weights (T T))
+(relation scores (T T i64 i64))
+(relation accumulates (i64))
 (relation involution (String))
 (relation idempotent (String))
 (relation commutes (String))
@@ -68,7 +77,14 @@ LOADERS: dict[str, tuple[str, str]] = {
     "neutral": ("String i64", "(neutral i (N a))"),
     "inverse": ("i64 i64 i64", "(inverse (N i) (K a b))"),
     "integer_null": ("i64", "(integer_null (N i))"),
+    "hides": ("i64", "(hides (N i))"),
+    "quotient": ("i64 i64", "(quotient (N i) a)"),
+    "folds": ("i64 String i64", "(folds i a b)"),
+    "counts": ("i64 String", "(counts i a)"),
 }
+
+RECOGNISE = "recognise_real"
+"""The rule set of what builds on facts."""
 
 MATRIX_RANKS = (2, 3, 4, 5)
 
@@ -103,6 +119,7 @@ def _tables() -> Iterator[str]:
         result = "makes_bool" if _makes_bool(definition.name) else "keeps_type"
         yield f'({result} "{definition.name}")'
     yield from (f"(floating {NUMBER[dtype]})" for dtype in DTYPES if dtype.is_float)
+    yield from (f"(accumulates {NUMBER[dtype]})" for dtype in (f32, f64))
     yield from (f"(widens {a} {b})" for a, b in lossless_casts())
 
 
@@ -130,6 +147,11 @@ def _analyses() -> Iterator[str]:
             "(= e (Tr x p))", f"(= (vec-length p) {rank})", x,
             then=f"(set (sig e) (vec-of (vec-get s 0) {moved}))",
         )  # fmt: skip
+        leading = " ".join(f"(vec-get s {i})" for i in range(rank))
+        yield derive(
+            "(= e (Att b c x y z))", x, f"(= (vec-length s) {rank + 1})", "(= t (sig z))",
+            then=f"(set (sig e) (vec-of {leading} (vec-get t {rank})))",
+        )  # fmt: skip
         for f in (0, 1):
             for g in (0, 1):
                 batch = " ".join(f"(vec-get s {i})" for i in range(rank - 1))
@@ -144,11 +166,15 @@ def _analyses() -> Iterator[str]:
     for term in ("(Bin o x y)", "(Mm o p x y)", "(Conv o x y)", "(Op2 o x y)", "(Cons x y)"):
         yield derive(f"(= e {term})", "(frozen x)", "(frozen y)", then="(frozen e)")
     yield derive("(= e (Sel c x y))", "(frozen c)", "(frozen x)", "(frozen y)", then="(frozen e)")
+    yield derive(
+        "(= e (Att b c x y z))", "(frozen x)", "(frozen y)", "(frozen z)", then="(frozen e)"
+    )
     yield derive("(= e (Nil))", then="(frozen e)")
     for term in ("(Bc k t)", "(Rs k t)", "(Tr k t)"):
         e = f"(= e {term})"
         yield derive(e, "(neutral o k)", then="(neutral o e)")
         yield derive(e, "(integer_null k)", then="(integer_null e)")
+        yield derive(e, "(hides k)", then="(hides e)")
     yield derive("(= e (Bc k t))", "(inverse k r)", then="(inverse e (Bc r t))")
 
 
@@ -182,7 +208,7 @@ class Engine:
     One graph at a time: `loaded` waits for other threads.
     """
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], facts: Sequence[Fact] = ()) -> None:
         from egglog import bindings
 
         self._lock = threading.Lock()
@@ -194,6 +220,8 @@ class Engine:
         self._run(header())
         self._run("\n".join(f"(ruleset {name})" for name in self.rulesets))
         self._run("\n".join(rule.text(i) for i, rule in enumerate(rules)))
+        if RECOGNISE in self.rulesets:
+            self._run("\n".join(fact.text(RECOGNISE) for fact in facts))
 
     def _run(self, program: str) -> list[Any]:
         return list(self._egraph.run_program(*self._egraph.parse_program(program)))
@@ -243,7 +271,7 @@ class Engine:
 
 
 EXTRACTABLE = frozenset(
-    ("In", "K", "Un", "Bin", "Sel", "Cast", "Tr", "Rs", "Bc", "Mm", "Conv", "Cons", "Nil")
+    ("In", "K", "Un", "Bin", "Sel", "Cast", "Tr", "Rs", "Bc", "Mm", "Conv", "Att", "Cons", "Nil")
 ) | {"Op0", "Op1", "Op2"}
 
 

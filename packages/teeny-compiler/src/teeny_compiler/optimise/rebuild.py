@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teeny_core import CompileError
+from teeny_core import CompileError, f64
 from teeny_core import shape as shapes
 
 from teeny_compiler.fxgraph import FxBuilder, FXGraph
@@ -81,6 +81,9 @@ def _add(
         case "Mm", (int(ta), int(tb)):
             flags = {"transpose_a": bool(ta), "transpose_b": bool(tb)}
             return [builder.add("matmul", inputs, flags, scope)]
+        case "Att", (int(causal), int(scale)):
+            how = {"causal": bool(causal), "scale": value_of(scale, f64)}
+            return [builder.add("attention", inputs, how, scope)]
         case "Conv" | "Op0" | "Op1" | "Op2", (int(key),):
             name, found = facts.key(key)
             return [builder.add(name, inputs, found, scope)]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Safety = Literal["exact", "real", "fast"]
-Stage = Literal["simplify", "layout", "fold"]
+Stage = Literal["simplify", "layout", "recognise", "fold"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,19 @@ class Rule:
         return (
             f'(rule ({facts}) ((union root {self.right})) :ruleset {self.ruleset} :name "{name}")'
         )
+
+
+@dataclass(frozen=True)
+class Fact:
+    """`then` holds where `when` does: what rules that recognise something build on."""
+
+    name: str
+    then: str
+    when: tuple[str, ...]
+
+    def text(self, ruleset: str) -> str:
+        """Return the fact as egglog."""
+        return f"(rule ({' '.join(self.when)}) ({self.then}) :ruleset {ruleset})"
 
 
 def both_ways(op: str, a: str, b: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from teeny_compiler.optimise.engine import Engine, Snapshot
 from teeny_compiler.optimise.extract import Problem, extract
 from teeny_compiler.optimise.rebuild import rebuild
 from teeny_compiler.optimise.rule import Rule, Safety
-from teeny_compiler.optimise.rules import RULES
+from teeny_compiler.optimise.rules import FACTS, RULES
 from teeny_compiler.schedule.fixed import frozen_parameters
 
 MAX_NODES = 8000
@@ -36,16 +36,19 @@ class Policy:
     """What the optimiser may do.
 
     `safety` are the classes of rules that may be used; with `frozen`, parameters that the graph
-    does not update are taken as constants.
+    does not update are taken as constants; with `composites`, ops that
+    kernels may compute as a whole, as attention, are recognised where they are spelled out.
     """
 
     safety: frozenset[Safety] = frozenset(("exact", "real"))
     frozen: bool = False
+    composites: bool = False
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The rules that the policy allows."""
-        return tuple(rule for rule in RULES if rule.safety in self.safety)
+        allowed = (rule for rule in RULES if rule.safety in self.safety)
+        return tuple(rule for rule in allowed if self.composites or rule.stage != "recognise")
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ _engines = _Engines()
 
 def _engine(policy: Policy) -> Engine:
     if policy not in _engines.made:
-        _engines.made[policy] = Engine(policy.rules)
+        _engines.made[policy] = Engine(policy.rules, FACTS)
     return _engines.made[policy]
 
 
@@ -137,9 +140,10 @@ def _cost(graph: FXGraph, facts: Facts, snapshot: Snapshot) -> float:
 
 
 def saturate(engine: Engine, nodes: int) -> None:
-    """Run the stages: simplify, then layout with simplification twice, then folds."""
+    """Run the stages: simplify, twice layout and simplification, then recognition, then folds."""
     simplify = tuple(name for name in engine.rulesets if name.startswith("simplify"))
     layout = tuple(name for name in engine.rulesets if name.startswith("layout"))
+    recognise = tuple(name for name in engine.rulesets if name.startswith("recognise"))
     fold = tuple(name for name in engine.rulesets if name.startswith("fold"))
     limit = GROWTH * nodes + 1000
     _repeat(engine, limit, "analyse", *simplify)
@@ -147,6 +151,8 @@ def saturate(engine: Engine, nodes: int) -> None:
         if layout:
             engine.step(*layout)
             _repeat(engine, limit, "analyse", *simplify)
+    if recognise:
+        _repeat(engine, limit, "analyse", *recognise)
     if fold:
         _repeat(engine, limit, "analyse", *simplify, *fold)
     _repeat(engine, 0, "analyse")

@@ -45,6 +45,17 @@ TRAITS = (
 CHOICE = (
     Rule("c ? x : x -> x", "(Sel c x x)", "x"),
     Rule("!c ? x : y -> c ? y : x", '(Sel (Un "logical_not" c) x y)', "(Sel c y x)"),
+    Rule("~c ? x : y -> c ? y : x", '(Sel (Un "bitwise_not" c) x y)', "(Sel c y x)"),
+    Rule(
+        "broadcast(~c) ? x : y -> broadcast(c) ? y : x",
+        '(Sel (Bc (Un "bitwise_not" c) t) x y)',
+        "(Sel (Bc c t) y x)",
+    ),
+    Rule(
+        "broadcast(!c) ? x : y -> broadcast(c) ? y : x",
+        '(Sel (Bc (Un "logical_not" c) t) x y)',
+        "(Sel (Bc c t) y x)",
+    ),
     Rule("c ? (c ? x : y) : z -> c ? x : z", "(Sel c (Sel c x y) z)", "(Sel c x z)"),
     Rule("c ? x : (c ? y : z) -> c ? x : z", "(Sel c x (Sel c y z))", "(Sel c x z)"),
 )
