@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from ctypes import addressof, c_char
 from typing import Any, TypeAlias
 
@@ -14,8 +15,8 @@ from teeny_core.device import Buffer
 Array: TypeAlias = NDArray[Any]
 
 ALIGNMENT = 64
-SMALL = 256
-"""Elements of an array below which it costs more to place it well than to write across lines."""
+SMALL = 1 << 14
+"""Bytes of an array up to which it costs more to place it well than to write across lines."""
 
 _first_byte = c_char.from_buffer
 
@@ -34,11 +35,9 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
     return np.ndarray(shape, dtype, block, -address(block) % ALIGNMENT)
 
 
-def result(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-    """Return an array for a result: like `empty`, but a small one begins anywhere."""
-    if math.prod(shape) < SMALL:
-        return np.empty(shape, dtype)
-    return empty(shape, dtype)
+def maker(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Callable[..., Array]:
+    """Return what makes arrays for results: `empty`, for small ones that of NumPy."""
+    return np.empty if math.prod(shape) * dtype.itemsize <= SMALL else empty
 
 
 def dense(array: Array, dtype: np.dtype[np.generic]) -> Array:

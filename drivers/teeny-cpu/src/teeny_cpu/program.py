@@ -1,7 +1,7 @@
 """A graph compiled to native code of this process.
 
-A call checks its inputs, fills a frame (a table of addresses, and scratch memory) and enters the
-code once; the interpreter lock is free while it runs. What depends on the shapes alone is computed
+A call checks its inputs, fills a frame (a table of arrays, and scratch memory) and enters the code
+once; the interpreter lock is free while it runs. What depends on the shapes alone is computed
 at the first call with them. Parameters are read and written in the tensors' own memory.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 import ctypes
 import threading
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -22,55 +22,75 @@ from teeny_core import Graph, Tensor, substitute
 from teeny_core.device import Buffer, Device, Program
 from teeny_core.internal import Tree, check_arguments, check_parameters, settle
 
-from teeny_cpu.memory import Array, CpuBuffer, address, dense, empty, result
+from teeny_cpu.memory import Array, CpuBuffer, address, dense, empty, maker
 from teeny_cpu.runtime import load, pool
 
 SHAPES = 1024
 """Most sets of input shapes that a program remembers; the oldest goes first."""
 
-_Entry = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p,) * 4)
+ENTRY, DIMS, ARENA, POOL, COUNT, EXPECTED, ARRAYS = range(7)
+"""The words of a call, see `enter.ll`."""
+
 _BYTE = np.dtype(np.uint8)
+_buffer_of = attrgetter("buffer")
 
 
 class Frame:
-    """What one running call needs besides its arrays: a table of addresses, and memory."""
+    """What one running call needs: the words that `enter.ll` describes, and memory."""
 
-    __slots__ = ("address", "arena", "memory", "placement", "table")
+    __slots__ = ("address", "binding", "expected", "memory", "placement", "words")
 
-    def __init__(self, ports: int) -> None:
-        self.table = (ctypes.c_int64 * max(1, ports))()
-        self.address = ctypes.addressof(self.table)
+    def __init__(self, entry: int, ports: int) -> None:
+        self.words = (ctypes.c_int64 * (ARRAYS + 2 * ports))()
+        self.address = ctypes.addressof(self.words)
+        self.words[ENTRY] = entry
+        self.words[POOL] = pool().address
+        self.words[COUNT] = ports
+        self.memory = empty((0,), _BYTE)
+        self.expected = 0
+        self.binding: Binding | None = None
         self.placement: Placement | None = None
-        self.reserve(0)
 
-    def reserve(self, size: int) -> None:
-        """Make the arena `size` bytes long."""
-        self.memory = empty((size,), _BYTE)
-        self.arena = address(self.memory)
+    def bind(self, binding: Binding) -> None:
+        """Take the sizes of a call, and make the arena as long as they want it."""
+        if self.memory.size < binding.arena:
+            self.memory = empty((binding.arena,), _BYTE)
+        self.words[DIMS] = ctypes.addressof(binding.dims)
+        self.words[ARENA] = address(self.memory)
+        self.expected = ctypes.addressof(binding.expected)
+        self.binding = binding
+
+    def move(self, placement: Placement) -> None:
+        """Take the parameters from where they lie now."""
+        for slot, array in placement.arrays.items():
+            self.words[ARRAYS + slot] = id(array)
+        self.placement = placement
 
 
 @dataclass(frozen=True, eq=False)
 class Placement:
     """Where the parameters lie; valid while their storages keep these buffers.
 
-    `table` are (slot, address) of the parameters and of `prepared`, the arrays that the program
-    computes once from parameters that never change. `written` are the (start, end) addresses of
-    the parameters that it writes, sorted.
+    `arrays` are, by port, the parameters and the arrays that the program computes once from
+    parameters that never change. `written` are the (start, end) addresses of the parameters that
+    it writes, sorted.
     """
 
-    buffers: tuple[Buffer, ...]
-    table: tuple[tuple[int, int], ...]
+    buffers: list[Buffer]
+    arrays: Mapping[int, Array]
     written: tuple[tuple[int, int], ...]
-    prepared: tuple[Array, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Binding:
-    """What is known once the input shapes are: the symbols' values and the sizes in memory."""
+    """What is known once the input shapes are: sizes, and how to make the outputs.
+
+    `expected` is what `enter.ll` compares the inputs of the next call with.
+    """
 
     dims: ctypes.Array[ctypes.c_int64]
-    address: int
-    outputs: tuple[tuple[int, tuple[int, ...], np.dtype[Any]], ...]
+    expected: ctypes.Array[ctypes.c_int64]
+    outputs: tuple[tuple[Callable[..., Array], tuple[int, ...], np.dtype[Any]], ...]
     arena: int
 
 
@@ -91,20 +111,21 @@ class CpuProgram(Program):
         self._options = options
         self._artifact = artifact
         self._library = load(artifact.objects)
-        self._enter = _Entry(self._library.address("teeny_program"))
-        self._enter_prepare = (
-            _Entry(self._library.address("teeny_prepare")) if artifact.prepares else None
-        )
+        self._entry = self._library.address("teeny_program")
+        self._enter = pool().enter
         self._prepared_for: Placement | None = None
-        self._pool = pool().address
+        self._count = len(graph.inputs)
         self._types = tuple(node.dtype.numpy for node in graph.inputs)
         self._storages = tuple(parameters[node.attrs["name"]].storage for node in graph.parameters)
         self._placement: Placement | None = None
         self._bindings: dict[tuple[tuple[int, ...], ...], Binding] = {}
+        self._last: Binding | None = None
         self._frames: list[Frame] = []
         self._lock = threading.RLock()
         self._writes = any(port.written for port in artifact.ports if port.kind == "parameter")
-        self._turn: AbstractContextManager[Any] = self._lock if self._writes else nullcontext()
+        made = [slot for slot, port in enumerate(artifact.ports) if port.kind == "output"]
+        self._first_output = ARRAYS + (made[0] if made else 0)
+        self._returns_made = list(artifact.outputs) == made
         self._calls = 0
 
     @property
@@ -150,36 +171,68 @@ class CpuProgram(Program):
     # --- a call ---------------------------------------------------------------------------------
 
     def _execute(self, values: Sequence[ArrayLike]) -> list[Array]:
-        binding, arrays = self._match(values)
         if self._writes:
             settle()
-        with self._turn:
-            placement = self._place()
-            frame = self._take_frame(binding.arena)
-            outputs = self._fill(frame, binding, placement, arrays)
-            arguments = (frame.address, binding.address, frame.arena, self._pool)
-            if self._prepared_for is not placement:
-                self._prepare(placement, arguments)
-            self._enter(*arguments)
-            self._calls += 1
-            self._frames.append(frame)
-        return outputs
+            with self._lock:
+                placement = self._place()
+                binding, arrays = self._match(values)
+                _separate(arrays, placement.written)
+                return self._run(binding, placement, arrays)
+        placement, last = self._place(), self._last
+        if last is not None and len(values) == self._count and self._prepared_for is placement:
+            outputs = [make(shape, dtype) for make, shape, dtype in last.outputs]
+            if self._launch(last, placement, values, outputs, check=True):  # as most calls are
+                return outputs if self._returns_made else self._given(outputs, values, placement)
+        binding, arrays = self._match(values)
+        self._last = binding
+        return self._run(binding, placement, arrays)
 
-    def _take_frame(self, arena: int) -> Frame:
+    def _run(self, binding: Binding, placement: Placement, arrays: list[Array]) -> list[Array]:
+        """Run on arrays that fit; return what the graph gives out."""
+        outputs = [make(shape, dtype) for make, shape, dtype in binding.outputs]
+        self._launch(binding, placement, arrays, outputs, check=False)
+        return outputs if self._returns_made else self._given(outputs, arrays, placement)
+
+    def _launch(
+        self,
+        binding: Binding,
+        placement: Placement,
+        inputs: Sequence[Any],
+        outputs: list[Array],
+        *,
+        check: bool,
+    ) -> bool:
+        """Run the code from inputs to outputs; with `check`, say whether the inputs fit at all."""
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = Frame(len(self._artifact.ports))
-        if frame.memory.size < arena:
-            frame.reserve(arena)
-        return frame
+            frame = Frame(self._entry, len(self._artifact.ports))
+        if frame.placement is not placement:
+            frame.move(placement)
+        if frame.binding is not binding:
+            frame.bind(binding)
+        words = frame.words
+        for word, array in enumerate(inputs, ARRAYS):
+            words[word] = id(array)
+        for word, array in enumerate(outputs, self._first_output):
+            words[word] = id(array)
+        if self._prepared_for is not placement:
+            self._prepare(placement, frame)
+        words[EXPECTED] = frame.expected if check else 0
+        ran = self._enter(frame.address)
+        self._frames.append(frame)
+        self._calls += ran
+        return bool(ran)
 
-    def _prepare(self, placement: Placement, arguments: tuple[int, ...]) -> None:
+    def _prepare(self, placement: Placement, frame: Frame) -> None:
         """Compute what depends only on parameters that never change."""
         with self._lock:
             if self._prepared_for is not placement:
-                if self._enter_prepare is not None:
-                    self._enter_prepare(*arguments)
+                if self._artifact.prepares:
+                    frame.words[ENTRY] = self._library.address("teeny_prepare")
+                    frame.words[EXPECTED] = 0
+                    self._enter(frame.address)
+                    frame.words[ENTRY] = self._entry
                 self._prepared_for = placement
 
     def _match(self, values: Sequence[ArrayLike]) -> tuple[Binding, list[Array]]:
@@ -189,9 +242,8 @@ class CpuProgram(Program):
         if binding is None:
             return self._bind(arrays)
         for array, dtype in zip(arrays, self._types, strict=True):
-            flags = array.flags
-            if not (array.dtype == dtype and flags.c_contiguous and flags.aligned):
-                return self._bind(arrays)
+            if not (array.dtype == dtype and array.flags.carray):
+                return self._bind(arrays)  # which takes read-only ones, too
         return binding, arrays
 
     def _bind(self, values: Sequence[Array]) -> tuple[Binding, list[Array]]:
@@ -203,81 +255,57 @@ class CpuProgram(Program):
             if key not in self._bindings:
                 while len(self._bindings) >= SHAPES:
                     del self._bindings[next(iter(self._bindings))]
-                self._bindings[key] = self._new_binding(sizes)
+                self._bindings[key] = self._new_binding(sizes, key)
             return self._bindings[key], arrays
 
-    def _new_binding(self, sizes: Mapping[str, int]) -> Binding:
+    def _new_binding(self, sizes: Mapping[str, int], shapes: Sequence[tuple[int, ...]]) -> Binding:
         artifact = self._artifact
         values = [sizes[name] for name in artifact.symbols]
         outputs = []
-        for slot, port in enumerate(artifact.ports):
+        for port in artifact.ports:
             if port.kind == "output":
                 shape = substitute(port.shape, sizes)
-                outputs.append((slot, shape, port.dtype.numpy))
+                outputs.append((maker(shape, port.dtype.numpy), shape, port.dtype.numpy))
         dims = (ctypes.c_int64 * max(1, len(values)))(*values)
-        arena = substitute(artifact.arena, sizes)
-        return Binding(dims, ctypes.addressof(dims), tuple(outputs), arena)
+        inputs = zip(self._types, shapes, strict=True)
+        wanted = [word for dtype, shape in inputs for word in (id(dtype), len(shape), *shape)]
+        expected = (ctypes.c_int64 * (len(wanted) + 2))(id(np.ndarray), *wanted, 0)
+        return Binding(dims, expected, tuple(outputs), substitute(artifact.arena, sizes))
 
-    def _fill(
-        self, frame: Frame, binding: Binding, placement: Placement, arrays: list[Array]
+    def _given(
+        self, outputs: list[Array], inputs: Sequence[Any], placement: Placement
     ) -> list[Array]:
-        """Write the addresses of one call into its frame; return the arrays of its outputs."""
-        table = frame.table
-        if frame.placement is not placement:
-            for slot, place in placement.table:
-                table[slot] = place
-            frame.placement = placement
-        if placement.written:
-            _separate(arrays, placement.written)
-        for slot, array in enumerate(arrays):
-            table[slot] = address(array)
-        made: dict[int, Array] = {}
-        for slot, shape, dtype in binding.outputs:
-            made[slot] = array = result(shape, dtype)
-            table[slot] = address(array)
+        """Return what the graph gives out, where that may be an input or come twice."""
+        made = dict(enumerate(outputs, self._first_output - ARRAYS))
+        leaves = {**placement.arrays, **dict(enumerate(inputs))}
         return [
-            made[slot] if slot in made else self._leaf(slot, arrays, placement).copy()
-            for slot in self._artifact.outputs
+            made[slot] if slot in made else leaves[slot].copy() for slot in self._artifact.outputs
         ]
-
-    def _leaf(self, slot: int, arrays: Sequence[Array], placement: Placement) -> Array:
-        """Return the input or parameter that the graph gives out as it is."""
-        if slot < len(arrays):
-            return arrays[slot]
-        return placement.buffers[slot - len(arrays)].numpy()
 
     # --- parameters -----------------------------------------------------------------------------
 
     def _place(self) -> Placement:
         """Return where the parameters lie; they move only when another device used them."""
         placement = self._placement
-        if placement is not None:
-            for storage, buffer in zip(self._storages, placement.buffers, strict=True):
-                if storage.buffer is not buffer:
-                    break
-            else:
-                return placement
-        with self._lock:
-            self._placement = self._new_placement()
-            return self._placement
+        if placement is None or [*map(_buffer_of, self._storages)] != placement.buffers:
+            with self._lock:
+                self._placement = placement = self._new_placement()
+        return placement
 
     def _new_placement(self) -> Placement:
         ports = self._artifact.ports
         first = len(self._graph.inputs)
-        buffers = tuple(storage.place(self._device) for storage in self._storages)
-        table = [(slot, address(buffer.numpy())) for slot, buffer in enumerate(buffers, first)]
+        buffers = [storage.place(self._device) for storage in self._storages]
+        arrays = {slot: buffer.numpy() for slot, buffer in enumerate(buffers, first)}
         written = [
-            (place, place + buffer.numpy().nbytes)
-            for (slot, place), buffer in zip(table, buffers, strict=True)
+            (address(array), address(array) + array.nbytes)
+            for slot, array in arrays.items()
             if ports[slot].written
         ]
-        prepared = {
-            slot: empty(substitute(port.shape, {}), port.dtype.numpy)
-            for slot, port in enumerate(ports)
-            if port.kind == "prepared"
-        }
-        table += [(slot, address(array)) for slot, array in prepared.items()]
-        return Placement(buffers, tuple(table), tuple(sorted(written)), tuple(prepared.values()))
+        for slot, port in enumerate(ports):
+            if port.kind == "prepared":
+                arrays[slot] = empty(substitute(port.shape, {}), port.dtype.numpy)
+        return Placement(buffers, arrays, tuple(sorted(written)))
 
 
 def _separate(arrays: list[Array], written: Sequence[tuple[int, int]]) -> None:

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Sequence
 from functools import cache
+from importlib import resources
 
 from llvmlite import binding
 from teeny_compiler.internal import (
@@ -53,7 +54,7 @@ def _load(objects: Sequence[bytes]) -> Library:
 
 
 class Pool:
-    """The thread pool; see `pool.ll` for how it works."""
+    """The thread pool, see `pool.ll` for how it works, and the way into programs, `enter.ll`."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -66,6 +67,8 @@ class Pool:
             raise MemoryError("no memory for the thread pool")
         self.address = int(address)
         self.parallel_for = self._library.address(_PARALLEL_FOR)
+        entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+        self.enter = entry(self._library.address("teeny_enter"))
         binding.add_symbol(_PARALLEL_FOR, self.parallel_for)
         atexit.register(self._resize, self.address, 1)
 
@@ -82,11 +85,13 @@ class Pool:
 
 def _pool_object() -> bytes:
     target = host_target()
-    key = digest("pool", compiler_key(), target.key)
+    head = f"@HEAD = internal constant i64 {object.__basicsize__}\n\n"
+    enter = head + resources.files(__package__).joinpath("enter.ll").read_text(encoding="utf-8")
+    key = digest("pool", compiler_key(), target.key, enter)
     stored = default_cache()
     found = stored.get(key)
     if found is None:
-        found = compile_object(emit_pool(target), target)
+        found = compile_object(emit_pool(target) + "\n" + enter, target)
         stored.put(key, found)
     return found
 
