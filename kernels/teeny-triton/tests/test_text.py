@@ -275,6 +275,10 @@ WRONG = {
         ("%r = dot %v, %v, %v : tile<4xf32>", "takes two matrices"),
         ("%r = dot %a, %a, %a : tile<2x4xf32>", "inner extents 4 and 2 differ"),
     ],
+    "dot_words": [
+        ('%r = dot_words %v, %v, %v {left = "i8", right = "i8"} : tile<4xf32>', "three of i32"),
+        ('%r = dot_words %w, %w, %w {left = "i16", right = "i8"} : tile<4xi32>', "of i16 and i8"),
+    ],
     "for": [
         ("for %i, %l, %i (%k: i32) {\nyield\n}", "three i32 or three i64"),
         ("for %i, %i, %i (%k: i64) {\nyield\n}", "region 0 takes (i64)"),

@@ -301,6 +301,11 @@ def _dot(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, 
     return (semantics.dot(*operands),)
 
 
+def _dot_words(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    a, b, acc = operands
+    return (semantics.dot_words(a, b, acc, op.attrs["left"], op.attrs["right"]),)
+
+
 def _addptr(program: Program, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     element = op.result.type.element
     assert isinstance(element, Pointer)
@@ -499,6 +504,7 @@ _EXECUTORS: Mapping[str, Executor] = {
     "flip": _flip,
     "histogram": _histogram,
     "dot": _dot,
+    "dot_words": _dot_words,
     "device_print": _print,
     "breakpoint": _breakpoint,
 }

@@ -227,6 +227,8 @@ OPCODES: Mapping[str, str] = {
     "flip": "x {axis} -> x in reverse order along the axis",
     "histogram": "x[N] [, mask] -> i32, how many active elements are 0, 1, ...; others not counted",
     "dot": "a[M,K], b[K,N], acc[M,N] -> acc + a @ b; a leading axis of all three is a batch",
+    "dot_words": "a, b, acc (i32, one shape) {left, right: i16, or i8|u8} -> acc + the sum of the "
+    "products of the 2 or 4 small integers that lie in each word of a and b, the first lowest",
     "for": "lb, ub, step > 0 (i32 or i64), inits... {region(iv, carried...) yields carried}",
     "while": "inits... {region 0 (carried...) yields cond; region 1 (carried...) yields carried}",
     "if": "cond {region 0, region 1, each yields the results}",

@@ -435,6 +435,16 @@ def _dot(s: Signature) -> tuple[Type, ...]:
     return (wanted,)
 
 
+def _dot_words(s: Signature) -> tuple[Type, ...]:
+    s.count(3)
+    a, b, acc = s.operands
+    s.require(a == b == acc and acc.element == i32, "takes three of i32 and of one shape")
+    pair = (s.attr("left", str), s.attr("right", str))
+    bytes_ = all(part in ("i8", "u8") for part in pair)
+    s.require(bytes_ or pair == ("i16", "i16"), f"cannot multiply words of {' and '.join(pair)}")
+    return (acc,)
+
+
 def _assert(s: Signature) -> tuple[Type, ...]:
     s.count(1)
     s.require(s.operands[0].element == bool_, "takes a bool")
@@ -532,6 +542,7 @@ RULES: Mapping[str, Rule] = {
     "flip": _flip,
     "histogram": _histogram,
     "dot": _dot,
+    "dot_words": _dot_words,
     "for": _for,
     "while": _while,
     "if": _if,
@@ -563,6 +574,7 @@ ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "sort": frozenset({"axis", "descending", "keep"}),
     "gather": frozenset({"axis"}),
     "flip": frozenset({"axis"}),
+    "dot_words": frozenset({"left", "right"}),
     "device_assert": frozenset({"message", "place"}),
     "device_print": frozenset({"prefix", "hex"}),
     "breakpoint": frozenset({"names", "function"}),

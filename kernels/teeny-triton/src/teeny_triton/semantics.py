@@ -120,6 +120,19 @@ def dot(a: Array, b: Array, acc: Array) -> Array:
         return np.asarray(acc + np.matmul(a.astype(acc.dtype), b.astype(acc.dtype)))
 
 
+def dot_words(a: Array, b: Array, acc: Array, left: str, right: str) -> Array:
+    """Return `acc` plus, for each word, the products of the small integers in it.
+
+    All are i32 arrays of one shape, the words of little-endian byte order; sums wrap.
+    """
+    parts = []
+    for words, kind in ((a, left), (b, right)):
+        flat = words.reshape(-1).astype("<i4").view(f"<{kind[0]}{int(kind[1:]) // 8}")
+        parts.append(flat.reshape(*acc.shape, 32 // int(kind[1:])).astype(np.int64))
+    total = acc + (parts[0] * parts[1]).sum(-1)
+    return np.asarray(total).astype(np.int32)
+
+
 def _is_float(x: Array) -> bool:
     return x.dtype.kind not in "biu"  # ml_dtypes floats have kind V or f
 

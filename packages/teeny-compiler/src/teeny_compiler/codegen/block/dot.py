@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import teeny_triton.language as tl
-from teeny_core import DType, f32
+from teeny_core import DType, f32, i32
 from teeny_triton import Target
 from teeny_triton.ir import Op, Value
 
 from teeny_compiler.codegen.block.evaluate import Buffer, Place, Window, plus
 from teeny_compiler.codegen.block.limits import Limits, is_true, limits_of
 from teeny_compiler.codegen.block.nests import Nest
+from teeny_compiler.codegen.block.words import Words, as_words, words_of
 
 PACKED_ROWS = 8  # with no more rows of A than this, packing B costs more than it saves
 EXACT = 1 << 24  # integers up to here are f32
@@ -55,6 +57,14 @@ class Once:
 
     def enter(self, turn: Place) -> None:
         """There is nothing to say."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """B, copied: numbers or words (see `Product._pack`), and what results are too large by."""
+
+    memory: Buffer
+    excess: Buffer | None = None
 
 
 Read = Callable[[Place, int, Place, Place], tl.Tile]
@@ -101,12 +111,31 @@ class Product:
         Small integers are multiplied as f32, which vectors do best, where all sums are exact.
         """
         element = self.a.type.element
-        if not isinstance(element, DType) or not element.is_int or not self.target.vector_bits:
+        if self.words or not isinstance(element, DType) or not element.is_int:
+            return self.accumulator
+        if not self.target.vector_bits:
             return self.accumulator
         other = self.b.type.element
         assert isinstance(other, DType)
         largest = max(-element.min, element.max) * max(-other.min, other.max)
         return f32 if self.turns.most * self.depth * largest <= EXACT else self.accumulator
+
+    @cached_property
+    def words(self) -> Words | None:
+        """How integers are packed into words, None where factors are taken one by one."""
+        if not self._is_worth_packing():
+            return None
+        return words_of(self.target, self.a.type.element, self.b.type.element)
+
+    @property
+    def step(self) -> int:
+        """How many columns of A, and rows of B, are taken at once."""
+        return self.words.count if self.words else 1
+
+    @property
+    def steps(self) -> int:
+        """How many steps a turn has."""
+        return -(-self.depth // self.step)
 
     @property
     def lanes(self) -> int:
@@ -145,7 +174,7 @@ class Product:
     # -- register tiles
 
     def _multiply(
-        self, width: int, height: int, panel: Buffer | None, read: Read, *, enters: bool
+        self, width: int, height: int, panel: Panel | None, read: Read, *, enters: bool
     ) -> None:
         """Go over the results by blocks of registers: the rows of one panel, then the next."""
         columns = self.b.type.shape[1]
@@ -173,7 +202,7 @@ class Product:
         size: int,
         column: Place,
         width: int,
-        panel: Buffer | None,
+        panel: Panel | None,
         read: Read,
         enters: bool,
     ) -> None:
@@ -183,6 +212,9 @@ class Product:
         apart = self.factor != self.accumulator
         zero = self.fresh or apart
         start = tl.zeros((size, width), self.factor) if zero else tl.load(place)
+        if panel is not None and panel.excess is not None:
+            excess = tl.load(panel.excess.at(Window((0, column), (1, width))))
+            start = start - excess.broadcast_to(size, width)
 
         def turn(number: Place, total: tl.Tile) -> tl.Tile:
             def step(k: tl.Tile, total: tl.Tile) -> tl.Tile:
@@ -192,13 +224,13 @@ class Product:
                         right = tl.Tile(e(self.b, Window((k.value, column), (1, width))))
                     else:
                         at = self._along(number, k.value)
-                        right = tl.load(panel.at(Window((column, at, 0), (1, 1, width))))
+                        right = tl.load(panel.memory.at(Window((column, at, 0), (1, 1, width))))
                         right = right.reshape(1, width)
                     return self._multiply_add(left, right, total)
 
             if enters:
                 self.turns.enter(number)
-            (total,) = tl.for_(0, self.depth, 1, (total,), step)
+            (total,) = tl.for_(0, self.steps, 1, (total,), step)
             return total
 
         if self.turns.most == 1:
@@ -217,15 +249,19 @@ class Product:
         tl.store(place, total)
 
     def _multiply_add(self, a: tl.Tile, b: tl.Tile, total: tl.Tile) -> tl.Tile:
+        if self.words:
+            a, b = a.broadcast_to(*total.shape), b.broadcast_to(*total.shape)
+            return self.words.multiply_add(a, b, total)
         x = a.to(self.factor).broadcast_to(*total.shape)
         y = b.to(self.factor).broadcast_to(*total.shape)
         return total + x * y
 
-    def _along(self, turn: Place, k: Place) -> Place:
-        """Return the place of a step in what holds all turns."""
+    def _along(self, turn: Place, k: Place, length: int = 0) -> Place:
+        """Return the place of step `k` in what holds all turns, each of some length."""
+        length = length or self.steps
         if isinstance(turn, int):
-            return plus(turn * self.depth, k)
-        return plus((tl.Tile(turn) * self.depth).value, k)
+            return plus(turn * length, k)
+        return plus((tl.Tile(turn) * length).value, k)
 
     def _each_turn(self, work: Callable[[Place], None]) -> None:
         """Do something for each turn."""
@@ -286,24 +322,28 @@ class Product:
 
     def _copy_a(self, limits: Limits) -> Buffer:
         """Copy A to rows without gaps, all turns side by side."""
-        rows = self.a.type.shape[0]
-        copy = self.nest.scratch((rows, self.turns.most * self.depth), self.factor)
+        rows, words = self.a.type.shape[0], self.words
+        steps = self.turns.most * self.steps
+        copy = self.nest.scratch((rows, steps * self.step), words.left if words else self.factor)
         size = self._lines_at_once(self.a)
 
         def each(turn: Place) -> None:
             def block(row: Place, k: Place, rows: int, width: int) -> None:
                 tile = tl.Tile(self.nest.e(self.a, Window((row, k), (rows, width))))
-                place = copy.at(Window((row, self._along(turn, k)), (rows, width)))
-                tl.store(place, tile.to(self.factor))
+                tile = words.of_left(tile) if words else tile.to(self.factor)
+                at = self._along(turn, k, self.steps * self.step)
+                tl.store(copy.at(Window((row, at), (rows, width))), tile)
 
             self._blocks(rows, self.depth, size, self.nest.block if size == 1 else size, block)
 
         self._each_turn(self._versioned(limits, each))
-        return copy
+        return Buffer(as_words(copy), i32, (steps, 1)) if words else copy
 
     # -- B
 
     def _is_packed(self) -> bool:
+        if self.words:
+            return True
         facts = self.nest.facts
         if self.b in self.nest.e.buffers:
             return False
@@ -312,27 +352,66 @@ class Product:
         short = self.turns.most * self.depth <= SHORT
         if plain and op is not None and facts.step(op.operands[0], 1) == 1 and short:
             return False
+        return self._is_worth_packing()
+
+    def _is_worth_packing(self) -> bool:
         return self.a.type.shape[0] > PACKED_ROWS
 
-    def _pack(self, width: int) -> Buffer:
+    def _pack(self, width: int) -> Panel:
         """Copy B into panels of `width` columns; element (k, j) of panel p lies at (p w, k, j)."""
-        columns = self.b.type.shape[1]
+        columns, words = self.b.type.shape[1], self.words
         panels = -(-columns // width)
-        depth = self.turns.most * self.depth
-        memory = self.nest.scratch((panels * depth * width,), self.factor)
-        panel = Buffer(memory.pointer, self.factor, (depth, width, 1))
+        element = words.right if words else self.factor
+        turn_depth = self.steps * self.step
+        depth = self.turns.most * turn_depth
+        memory = self.nest.scratch((panels * depth * width,), element)
+        panel = Buffer(memory.pointer, element, (depth, width, 1))
         size = self._lines_at_once(self.b)
 
         def each(turn: Place) -> None:
             def block(k: Place, column: Place, size: int, count: int) -> None:
                 tile = tl.Tile(self.nest.e(self.b, Window((k, column), (size, count))))
-                at = Window((column, self._along(turn, k), 0), (1, size, count))
-                tl.store(panel.at(at), tile.to(self.factor).reshape(1, size, count))
+                at = Window((column, self._along(turn, k, turn_depth), 0), (1, size, count))
+                tl.store(panel.at(at), tile.to(element).reshape(1, size, count))
+
+            def clear(column: Place) -> None:
+                rows = turn_depth - self.depth
+                at = Window(
+                    (column, self._along(turn, self.depth, turn_depth), 0), (1, rows, width)
+                )
+                tl.store(panel.at(at), tl.zeros((1, rows, width), element))
 
             self._blocks(self.depth, columns, max(size, 2), width, block)
+            if turn_depth > self.depth:
+                self.nest.loop(panels * width, width, clear)
 
         self._each_turn(self._versioned(self._limits(self.b), each))
-        return panel
+        return self._interleaved(words, panel, panels, width) if words else Panel(panel)
+
+    def _interleaved(self, words: Words, panel: Buffer, panels: int, width: int) -> Panel:
+        """Turn rows of integers, some after one another, into rows of words in the same memory."""
+        joined = Buffer(as_words(panel), i32, (self.turns.most * self.steps, width, 1))
+        excess = self.nest.scratch((1, panels * width), i32) if words.bias else None
+        row = (1, 1, width)
+        ones = tl.full(row, 0x01010101, i32)
+        steps = _tile(self.turns.count) * self.steps
+
+        def work(column: Place) -> None:
+            def step(k: tl.Tile, *sums: tl.Tile) -> tuple[tl.Tile, ...]:
+                places = [(k * words.count + part).value for part in range(words.count)]
+                parts = [tl.load(panel.at(Window((column, at, 0), row))) for at in places]
+                word = words.joined(parts)
+                tl.store(joined.at(Window((column, k.value, 0), row)), word)
+                return tuple(words.multiply_add(ones, word, total) for total in sums)
+
+            start = (tl.zeros(row, i32),) if excess else ()
+            for total in tl.for_(0, steps, 1, start, step):
+                assert excess is not None
+                place = excess.at(Window((0, column), (1, width)))
+                tl.store(place, total.reshape(1, width) * words.bias)
+
+        self.nest.loop(panels * width, width, work)
+        return Panel(joined, excess)
 
     # -- both
 

@@ -22,7 +22,9 @@ COST: Mapping[str, int] = {
 COSTLY = 8
 """From here on a value that two loops need is kept in memory instead of computed twice."""
 
-ELEMENTWISE = frozenset({*UNARY, *BINARY, *COMPARISONS, "fma", "where", "cast", "bitcast"})
+ELEMENTWISE = frozenset(
+    {*UNARY, *BINARY, *COMPARISONS, "fma", "where", "cast", "bitcast", "dot_words"}
+)
 MOVES = frozenset({"splat", "expand_dims", "broadcast", "trans", "join", "split", "flip"})
 LAZY = ELEMENTWISE | MOVES | {"arange", "load", "addptr", "const"}
 """Opcodes whose results can be computed for any part of the tile, where that part is wanted."""

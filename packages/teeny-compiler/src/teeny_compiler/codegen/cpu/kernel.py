@@ -17,7 +17,16 @@ from teeny_triton import Target
 from teeny_triton.ir import Function, Op, Parameter, Pointer, Type, walk
 
 from teeny_compiler.codegen.builder import I64, Builder, LType, Operand, Phi, constant
-from teeny_compiler.codegen.cpu import control, debug, elementwise, linear, memory, reduce, shape
+from teeny_compiler.codegen.cpu import (
+    control,
+    debug,
+    elementwise,
+    linear,
+    memory,
+    reduce,
+    shape,
+    words,
+)
 from teeny_compiler.codegen.cpu.context import Context
 from teeny_compiler.codegen.cpu.emitter import EmitOp, Emitter, repeated_values
 from teeny_compiler.codegen.cpu.types import memory_scalar, register_scalar
@@ -235,6 +244,7 @@ TABLE: Mapping[str, EmitOp] = {
     **shape.EMITTERS,
     **memory.EMITTERS,
     **reduce.EMITTERS,
+    **words.EMITTERS,
     **control.EMITTERS,
     **debug.EMITTERS,
     "program_id": program_id,
