@@ -137,8 +137,7 @@ class Phases:
             again = {i for i in needed & computed if i not in kept and self.phase[i] < phase}
             outer = again - {a for i in again for a in self.nest.instructions[i].args}
             for i in sorted(outer):
-                place = self._place(i, phase, kept) if self._cost(i) >= KEEP_COST else None
-                if place is not None:
+                if self._cost(i) >= KEEP_COST and (place := self._place(i, kept)) is not None:
                     kept[i] = place
             computed |= self._needed(phase, kept)
         return kept
@@ -151,16 +150,37 @@ class Phases:
             cone |= new
         return sum(COSTS.get(self.nest.instructions[i].op, 1) for i in cone)
 
-    def _place(self, value: int, phase: int, kept: dict[int, Kept]) -> Kept | None:
-        """A result written later, of the same type, that nothing else reads; else scratch."""
-        dtype = self.nest.instructions[value].dtype
-        taken = {place.operand for place in kept.values()}
+    def _place(self, value: int, kept: dict[int, Kept]) -> Kept | None:
+        """Return scratch for a value, or memory of a result where rows are of any length."""
+        return self._scratch(self.nest.instructions[value].dtype) or self._destination(value, kept)
+
+    def _destination(self, value: int, kept: dict[int, Kept]) -> Kept | None:
+        """Return the place of a result of the type that is written when the value is done with.
+
+        What is read there must have been read before, at the same index or in earlier phases.
+        """
+        first, dtype = self.phase[value], self.nest.instructions[value].dtype
         for store in self.nest.stores:
-            later = self.store_phase(store) >= phase and not self.is_row_store(store)
-            same = self.nest.dtypes[store.operand] == dtype
-            if later and same and store.operand not in self.read | taken:
-                return Kept(store.operand, store.view)
-        return self._scratch(dtype)
+            place = Kept(store.operand, store.view)
+            level = max(map(self.level_of, dims_of(store.view)), default=0)
+            if self.nest.dtypes[store.operand] != dtype or level != self.levels[value]:
+                continue
+            later = {p: self._needed(p, {**kept, value: place}) for p in range(first, self.count)}
+            last = max(p for p, needed in later.items() if value in needed)
+            held = [i for i, other in kept.items() if other.operand == store.operand]
+            free = all(self.phase[i] >= last and i == store.value for i in held)
+            if free and self.store_phase(store) >= last > first:
+                del later[first]
+                if not self._is_read(store.operand, value, frozenset().union(*later.values())):
+                    return place
+        return None
+
+    def _is_read(self, operand: int, value: int, later: frozenset[int]) -> bool:
+        """Whether an operand is read after a value is computed, in its phase or `later`."""
+        return any(
+            instruction.operand == operand and (i > value or i in later or self.levels[i] == 0)
+            for i, instruction in enumerate(self.nest.instructions)
+        )
 
     def _scratch(self, dtype: DType) -> Kept | None:
         """Row-major over the folded dims with the lanes innermost, rounded up to whole tiles."""

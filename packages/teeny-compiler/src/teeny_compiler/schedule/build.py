@@ -16,6 +16,7 @@ from teeny_compiler.nest.read import placed, read_group
 from teeny_compiler.schedule.fixed import fixed_values
 from teeny_compiler.schedule.fuse import describe, fuse
 from teeny_compiler.schedule.horizontal import Launch, horizontal
+from teeny_compiler.schedule.inplace import with_reuse
 from teeny_compiler.schedule.memory import Arena, Lifetime, pack
 from teeny_compiler.schedule.plan import EXTERNAL, Buffer, BufferKind, BufferRef, Schedule, Step
 from teeny_compiler.schedule.prepare import prepare
@@ -46,7 +47,7 @@ def make_schedule(
     known = installed_templates() if templates is None else templates
     ready = prepare(graph, partial(offers, known, target))
     fixed = fixed_values(ready, frozen=frozen)
-    plan = plan_tasks(fuse(ready, fixed))
+    plan = with_reuse(plan_tasks(fuse(ready, fixed)))
     kernels = NestKernels(target)
     lowering = TemplateLowering(ready, target, known, kernels, fixed)
     lowered = [_lower(plan, task, kernels, lowering) for task in plan.tasks]

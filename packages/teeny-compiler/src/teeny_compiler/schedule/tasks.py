@@ -74,6 +74,17 @@ def plan_tasks(fusion: Fusion) -> Plan:
     return planner.finish()
 
 
+def reads_in_place(fusion: Fusion, group: Group, operand: int, result: int) -> bool:
+    """Whether a group reads a value only at the place where it writes a result of its own."""
+    template = group.template
+    if template is not None and operand in template_bases(fusion.graph, template):
+        return False
+    nest = fusion.nest(group)
+    (view,) = (s.view for s in nest.stores if nest.operands[s.operand] == result)
+    reads = (i for i in nest.instructions if i.operand >= 0 and nest.operands[i.operand] == operand)
+    return all(i.op == "load" and i.view == view for i in reads)
+
+
 class _Planner:
     def __init__(self, fusion: Fusion) -> None:
         self.graph = fusion.graph
@@ -193,25 +204,13 @@ class _Planner:
         others = [k for k, reads in enumerate(self.reads) if parameter in reads and k != number]
         if any(self.depends(k, number) for k in others):
             return False
-        if parameter in self.reads[number] and not self.reads_in_place(number, parameter, value):
+        if parameter in self.reads[number] and not reads_in_place(
+            self.fusion, self.groups[number], parameter, value
+        ):
             return False
         self.after[number] |= set(others)
         self.write(value, storage)
         return True
-
-    def reads_in_place(self, number: int, parameter: int, value: int) -> bool:
-        """Whether a group reads a parameter only at the place where it writes the new value."""
-        group = self.groups[number]
-        template = group.template
-        if template is not None and parameter in template_bases(self.graph, template):
-            return False
-        nest = self.fusion.nest(group)
-        stores = [s for s in nest.stores if nest.operands[s.operand] == value]
-        loads = [
-            i for i in nest.instructions
-            if i.operand >= 0 and nest.operands[i.operand] == parameter
-        ]  # fmt: skip
-        return all(i.op == "load" and i.view == stores[0].view for i in loads)
 
     def depends(self, number: int, other: int) -> bool:
         """Whether a group runs after another in any case."""
