@@ -12,18 +12,25 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from teeny_compiler.internal import Artifact, CompileOptions, emit
+from teeny_compiler.internal import Artifact, CompileOptions, Profile, compile_timed, emit
 from teeny_core import Graph, Tensor, substitute
-from teeny_core.device import Buffer, Device, Program
+from teeny_core.device import Buffer, Program
 from teeny_core.internal import Tree, check_arguments, check_parameters, settle
 
 from teeny_cpu.memory import Array, CpuBuffer, address, dense, empty, maker
 from teeny_cpu.runtime import load, pool
+
+if TYPE_CHECKING:
+    from teeny_compiler import Schedule
+
+    from teeny_cpu.device import CpuDevice
+    from teeny_cpu.profiling import Recorder
 
 SHAPES = 1024
 """Most sets of input shapes that a program remembers; the oldest goes first."""
@@ -99,7 +106,7 @@ class CpuProgram(Program):
 
     def __init__(
         self,
-        device: Device,
+        device: CpuDevice,
         graph: Graph,
         parameters: Mapping[str, Tensor],
         artifact: Artifact,
@@ -108,6 +115,7 @@ class CpuProgram(Program):
         check_parameters(graph, parameters)
         self._device = device
         self._graph = graph
+        self._parameters = parameters
         self._options = options
         self._artifact = artifact
         self._library = load(artifact.objects)
@@ -167,6 +175,47 @@ class CpuProgram(Program):
             "arena_bytes": max((frame.memory.size for frame in self._frames), default=0),
             "calls": self._calls,
         }
+
+    def profile(self, *arguments: Tree, runs: int = 20) -> Profile:
+        """Run on arguments as a call takes them, and say where the time goes, kernel by kernel.
+
+        Another program, compiled to take its times, runs in place of this one, which therefore
+        loses nothing by it. Parameters have afterwards the values that they had before.
+
+        Args:
+            arguments: the arguments of a call.
+            runs: how often it is measured.
+
+        Raises:
+            ShapeError, DTypeError: as for a call.
+            ConfigError: for no runs.
+        """
+        from teeny_cpu.profiling import measure
+
+        _, sizes = check_arguments(self._graph, self._graph.flat(arguments))
+        with self._lock:
+            program, recorder, schedule = self._timed
+            kept = [(array, array.copy()) for array in self._written()]
+            try:
+                return measure(lambda: program(*arguments), recorder, schedule, sizes, runs)
+            finally:
+                for array, before in kept:
+                    array[...] = before
+
+    @cached_property
+    def _timed(self) -> tuple[CpuProgram, Recorder, Schedule]:
+        """The program that takes its times, where it writes them, and what it runs."""
+        from teeny_cpu.profiling import Recorder
+
+        schedule, artifact = compile_timed(self._graph, self._device.target, self._options)
+        timed = CpuProgram(self._device, self._graph, self._parameters, artifact, self._options)
+        return timed, Recorder(timed._library.address("teeny_record")), schedule
+
+    def _written(self) -> list[Array]:
+        """Return the parameters that a call changes."""
+        ports = self._artifact.ports
+        arrays = self._place().arrays
+        return [array for slot, array in arrays.items() if ports[slot].written]
 
     # --- a call ---------------------------------------------------------------------------------
 

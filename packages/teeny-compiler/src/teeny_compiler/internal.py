@@ -14,7 +14,13 @@ from teeny_compiler.pipeline import CompiledKernel as CompiledKernel
 from teeny_compiler.pipeline import CompileOptions as CompileOptions
 from teeny_compiler.pipeline import compile_function as compile_function
 from teeny_compiler.pipeline import compile_graph as compile_graph
+from teeny_compiler.pipeline import compile_timed as compile_timed
 from teeny_compiler.pipeline import emit as emit
 from teeny_compiler.pipeline import emit_function as emit_function
 from teeny_compiler.pool import emit_pool as emit_pool
+from teeny_compiler.profile import EVENT_WORDS as EVENT_WORDS
+from teeny_compiler.profile import HEAD_WORDS as HEAD_WORDS
+from teeny_compiler.profile import Profile as Profile
+from teeny_compiler.profile import Row as Row
+from teeny_compiler.profile import Span as Span
 from teeny_compiler.target import host_target as host_target

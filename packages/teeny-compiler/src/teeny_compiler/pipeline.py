@@ -223,6 +223,23 @@ def compile_graph(
     return artifact
 
 
+def compile_timed(
+    graph: Graph, target: Target, options: CompileOptions
+) -> tuple[Schedule, Artifact]:
+    """Compile a graph to a program that takes its times, see `codegen.cpu.timed`.
+
+    Raises:
+        CompileError: when the graph cannot be lowered, or the system has no known clock.
+    """
+    from teeny_compiler.codegen.cpu.timed import emit_timed
+
+    context = Context(target, options)
+    modules: Modules = _run(graph, context, "llvm")
+    program = emit_timed(modules.schedule, modules.kernels, target)
+    timed = replace(modules, texts={**modules.texts, "teeny_program": program})
+    return modules.schedule, _artifact(timed, context)
+
+
 def emit(
     graph: Graph,
     stage: str,

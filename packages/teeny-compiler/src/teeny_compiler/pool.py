@@ -23,20 +23,30 @@ PAUSES = {
 CONSTANTS = {"linux": (1, 2), "darwin": (6, 3), "macosx": (6, 3)}
 
 
-def emit_pool(target: Target) -> str:
-    """Return a module that defines `teeny_pool_create` and `teeny_parallel_for` and their kin.
+def system_constants(target: Target) -> tuple[int, int]:
+    """Return CLOCK_MONOTONIC and SIG_SETMASK of a target's operating system.
 
     Raises:
         CompileError: the target's operating system has no POSIX threads that we know of.
     """
-    architecture, _, system = target.triple.partition("-")
+    system = target.triple.partition("-")[2]
     constants = next((pair for name, pair in CONSTANTS.items() if name in system), None)
     if constants is None or target.pointer_bits != 64:
         raise CompileError(
             f"no thread pool for {target.triple}",
             hint="compile for a 64-bit Linux or macOS machine",
         )
-    clock, set_mask = constants
+    return constants
+
+
+def emit_pool(target: Target) -> str:
+    """Return a module that defines `teeny_pool_create` and `teeny_parallel_for` and their kin.
+
+    Raises:
+        CompileError: the target's operating system has no POSIX threads that we know of.
+    """
+    architecture = target.triple.partition("-")[0]
+    clock, set_mask = system_constants(target)
     body = resources.files(__package__).joinpath("pool.ll").read_text(encoding="utf-8")
     prologue = (
         f'target triple = "{target.triple}"',

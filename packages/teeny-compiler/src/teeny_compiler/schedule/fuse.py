@@ -82,7 +82,7 @@ def fuse(graph: FXGraph, fixed: Set[int] = frozenset()) -> Fusion:
 
 
 def describe(graph: FXGraph, group: Group) -> str:
-    """Return a line that says what a group computes, and over which axes."""
+    """Return a line that says what a group computes, over which axes, and where in the model."""
     template = [] if group.template is None else [graph.nodes[group.template].op]
     ops = [graph.nodes[i].op for i in group.roots]
     domain = ", ".join(
@@ -90,7 +90,10 @@ def describe(graph: FXGraph, group: Group) -> str:
         for axis, extent in enumerate(group.domain)
     )
     stored = ", ".join(f"%{i}" for i in sorted(group.stored))
-    return f"{' + '.join((*template, *ops))} over [{domain}] -> {stored}"
+    members = (graph.nodes[i] for i in sorted({*group.members, *group.roots}))
+    scopes = dict.fromkeys(" ".join(node.scope.split()) for node in members if node.scope)
+    place = f" in {', '.join(scopes)}" if scopes else ""
+    return f"{' + '.join((*template, *ops))} over [{domain}] -> {stored}{place}"
 
 
 class _Fuser:

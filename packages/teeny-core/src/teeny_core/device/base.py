@@ -147,6 +147,17 @@ class Program(ABC):
             return str(self.graph)
         raise DeviceError(f"no stage is named {stage!r}", hint="this program has: graph")
 
+    def profile(self, *arguments: Tree, runs: int = 20) -> Any:
+        """Run several times and return where the time goes; what it knows depends on the device.
+
+        Raises:
+            DeviceError: when programs of the device do not take their times.
+        """
+        raise DeviceError(
+            f"{type(self).__name__} does not take the times of its kernels",
+            hint="compile for the device 'cpu'",
+        )
+
     def stats(self) -> Mapping[str, Any]:
         """Return figures about the program: memory, kernels, times; what the device knows."""
         return {}

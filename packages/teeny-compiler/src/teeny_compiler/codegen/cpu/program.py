@@ -80,16 +80,28 @@ def arena_bytes(schedule: Schedule, kernels: Mapping[Function, Kernel]) -> Dim:
     return _aligned(schedule.arena) + scratch_bytes(kernels)
 
 
-def emit_program(schedule: Schedule, kernels: Mapping[Function, Kernel], target: Target) -> str:
-    """Return the LLVM module of `schedule`, which calls `kernels` (each function's symbol)."""
+def emit_program(
+    schedule: Schedule,
+    kernels: Mapping[Function, Kernel],
+    target: Target,
+    body: type[Body] | None = None,
+) -> str:
+    """Return the LLVM module of `schedule`, which calls `kernels` (each function's symbol).
+
+    Args:
+        schedule: what runs in which order.
+        kernels: the code that the steps call.
+        target: the machine.
+        body: what emits the function that runs at each call, `Body` unless another is given.
+    """
     symbols = sorted({kernel.symbol for kernel in kernels.values()})
     parts = [f'target triple = "{target.triple}"', DECLARATIONS]
     parts += [f"declare void @{symbol}(ptr, i64, i64, ptr)" for symbol in symbols]
     parts += [_conversion(dtype, target) for dtype in _float_sizes(schedule)]
     parts += [_constant(i, schedule) for i in schedule.of_kind("constant")]
-    parts += [_Body(schedule, kernels, target).emit("teeny_program", schedule.steps)]
+    parts += [(body or Body)(schedule, kernels, target).emit("teeny_program", schedule.steps)]
     if schedule.prepare:
-        parts += [_Body(schedule, kernels, target).emit("teeny_prepare", schedule.prepare)]
+        parts += [Body(schedule, kernels, target).emit("teeny_prepare", schedule.prepare)]
     return "\n".join(parts)
 
 
@@ -130,7 +142,7 @@ def _scalar_bits(value: float, dtype: DType) -> int:
 
 
 @dataclass
-class _Body:
+class Body:
     """The text of one function, built from the top; equal dimensions are computed once.
 
     What later steps may reuse is computed outside of the blocks that an empty grid skips, so
@@ -145,6 +157,7 @@ class _Body:
     count: int = 0
 
     def emit(self, name: str, steps: Sequence[Step]) -> str:
+        """Return the text of a function that runs steps."""
         slots = max((3 + len(step.arguments) for step in steps), default=0)
         self.line(f"%args = alloca [{slots} x i64], align {ALIGNMENT}")
         scratch = self.dim(_aligned(self.schedule.arena))
@@ -158,6 +171,7 @@ class _Body:
         )
 
     def line(self, text: str) -> None:
+        """Append an instruction."""
         self.lines.append(f"  {text}")
 
     def value(self, text: str) -> str:
@@ -170,6 +184,7 @@ class _Body:
     # --- steps ----------------------------------------------------------------------------------
 
     def step(self, step: Step) -> None:
+        """Append a step: its sizes, addresses and grid, and the call of its kernel."""
         self.lines.append(f"  ; {step.label}")
         grid = (*step.grid, *(1,) * (3 - len(step.grid)))
         programs = numel(grid)
@@ -185,17 +200,22 @@ class _Body:
             self.line(f"%s{self.count}.{index} = getelementptr i64, ptr %args, i64 {index}")
             self.line(f"store {kind} {slot}, ptr %s{self.count}.{index}")
         kernel = self.kernels[step.function]
+        symbol = self.symbol(step)
         if chunk is None:
-            self.line(f"call void @{kernel.symbol}(ptr %args, i64 0, i64 {total}, ptr %scratch)")
+            self.line(f"call void @{symbol}(ptr %args, i64 0, i64 {total}, ptr %scratch)")
         else:
             self.line(
-                f"call void @teeny_parallel_for(ptr %pool, ptr @{kernel.symbol}, ptr %args, "
+                f"call void @teeny_parallel_for(ptr %pool, ptr @{symbol}, ptr %args, "
                 f"i64 {total}, i64 {chunk}, ptr %scratch, i64 {kernel.scratch})"
             )
         self.count += 1
         if after is not None:
             self.line(f"br label %{after}")
             self.lines.append(f"{after}:")
+
+    def symbol(self, step: Step) -> str:
+        """Return the function that a step calls."""
+        return self.kernels[step.function].symbol
 
     def skip_when_empty(self, programs: Dim, total: str) -> str | None:
         """Open a block for a grid that is not empty; return the label after it, if it may be."""
@@ -223,6 +243,7 @@ class _Body:
         return self.value(f"call i64 @llvm.umax.i64(i64 {size_text}, i64 1)")
 
     def at_least_one(self, dim: Dim) -> str:
+        """Return the value of a dimension, 1 where that is less."""
         low, _ = bounds(dim)
         if low is not None and low > 0:
             return self.dim(dim)
@@ -239,11 +260,13 @@ class _Body:
         return str(_scalar_bits(argument.value, argument.dtype))
 
     def symbolic_scalar(self, value: str, dtype: DType) -> str:
+        """Return the bits of a size as an argument of a dtype."""
         if not dtype.is_float:
             return value
         return self.value(f"call i64 @size_as_{dtype.name}(i64 {value})")
 
     def address(self, reference: BufferRef) -> str:
+        """Return the address of an element of a buffer."""
         buffer = self.schedule.buffers[reference.buffer]
         base = self.base(reference.buffer)
         if reference.offset == 0:
@@ -251,6 +274,7 @@ class _Body:
         return self.pointer(base, reference.offset * buffer.dtype.itemsize)
 
     def base(self, index: int) -> str:
+        """Return the address of a buffer."""
         buffer = self.schedule.buffers[index]
         if buffer.kind == "constant":
             return f"@constant.{index}"
@@ -266,6 +290,7 @@ class _Body:
         return self.memo[key]
 
     def pointer(self, base: str, offset: Dim) -> str:
+        """Return an address some bytes after another."""
         key = (base, offset)
         if key not in self.memo:
             distance = self.dim(offset)
@@ -290,6 +315,7 @@ class _Body:
         return self.memo[dim]
 
     def term(self, coefficient: int, powers: Sequence[tuple[Atom, int]]) -> str:
+        """Return the value of a product."""
         factors = [self.atom(atom) for atom, exponent in powers for _ in range(exponent)]
         if coefficient != 1 or not factors:
             factors.insert(0, str(coefficient))
@@ -299,6 +325,7 @@ class _Body:
         return product
 
     def atom(self, atom: Atom) -> str:
+        """Return the value of a symbol, or of a function of dimensions."""
         if atom in self.memo:
             return self.memo[atom]
         match atom:

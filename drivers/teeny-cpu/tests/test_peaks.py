@@ -1,9 +1,9 @@
 from dataclasses import replace
 
 import pytest
-from teeny_bench import machine
 from teeny_compiler.codegen import cpu, llvm
 from teeny_core import f32, i64
+from teeny_cpu import peaks
 from teeny_triton import Target, specialise
 from teeny_triton.ir import Pointer
 
@@ -17,12 +17,12 @@ def test_chains_of_multiply_adds_stay_in_registers(bits: int) -> None:
     features = frozenset(FEATURES[bits].split())
     target = replace(BASE, features=features, vector_bits=bits, vector_registers=registers)
     signature = {"x": Pointer(f32), "steps": i64}
-    size = machine.chain_lanes(target)
-    function = specialise(machine.fma_chains, signature, {"SIZE": size})
+    size = peaks.chain_lanes(target)
+    function = specialise(peaks.fma_chains, signature, {"SIZE": size})
     code = llvm.assembly(cpu.emit_kernel(function, target), target)
     assert "Spill" not in code
     assert code.count("vfmadd") == size // target.lanes(f32) >= 12
 
 
 def test_the_peak_is_a_rate() -> None:
-    assert machine.fma_peak(1) > 0
+    assert peaks.fma_peak(1) > 0
