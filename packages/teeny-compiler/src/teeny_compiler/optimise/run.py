@@ -16,10 +16,11 @@ from teeny_compiler.optimise.cost import CostModel
 from teeny_compiler.optimise.encode import Facts, encode
 from teeny_compiler.optimise.engine import Engine, Snapshot
 from teeny_compiler.optimise.extract import Problem, extract
+from teeny_compiler.optimise.merge import MERGE, merge_products
 from teeny_compiler.optimise.rebuild import rebuild
 from teeny_compiler.optimise.rule import Rule, Safety
 from teeny_compiler.optimise.rules import FACTS, RULES
-from teeny_compiler.schedule.fixed import frozen_parameters
+from teeny_compiler.schedule.fixed import fixed_values, frozen_parameters
 
 MAX_NODES = 8000
 """Larger graphs are not optimised as a whole."""
@@ -55,7 +56,8 @@ class Policy:
 class Report:
     """The optimised graph, what it cost before and after, and the rules that matched, by name.
 
-    `problem` says why the graph was left as it was, where that happened.
+    `problem` says why the graph was left as it was, where that happened; `snapshot` is the e-graph
+    that was searched.
     """
 
     graph: FXGraph
@@ -63,6 +65,7 @@ class Report:
     after: float = 0.0
     fired: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
+    snapshot: Snapshot | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         lines = [f"cost {self.before:.0f} -> {self.after:.0f}", self.problem]
@@ -121,11 +124,15 @@ def _search(graph: FXGraph, facts: Facts, policy: Policy, *, compare: bool) -> R
     problem = _problem(graph, facts, snapshot)
     choice = extract(problem)
     rebuilt = fold_constants(rebuild(graph, facts, snapshot, problem, choice))
+    fixed = fixed_values(rebuilt, frozen=True) if policy.frozen else frozenset()
+    rebuilt, merged = merge_products(rebuilt, fixed)
     fired: dict[str, int] = {}
     for name, count in snapshot.fired.items():
         algebra = name.rpartition(" #")[0]
         fired[algebra] = fired.get(algebra, 0) + count
-    return Report(rebuilt, before, choice.cost, fired)
+    if merged:
+        fired[MERGE] = merged
+    return Report(rebuilt, before, choice.cost, fired, snapshot=snapshot)
 
 
 def _problem(graph: FXGraph, facts: Facts, snapshot: Snapshot) -> Problem:
