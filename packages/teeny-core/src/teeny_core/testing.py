@@ -33,6 +33,7 @@ from teeny_core.dtype import (
     f16,
     f32,
     f64,
+    i8,
     i32,
     i64,
     u8,
@@ -287,6 +288,8 @@ def _contractions() -> Iterable[OpCase]:
             pair = Sample(a), Sample(b)
             yield OpCase("matmul", pair, attrs, (*WIDE, i32, i64), (0, 1), label, scale=4)
             batched = Sample((2, *a)), Sample((2, *b))
+            small = Sample(a, -128, 127, i8), Sample(b, 0, 255, u8)
+            yield OpCase("matmul_integer", small, attrs, (i32,), label=label)
             yield OpCase("matmul", batched, attrs, WIDE, (0, 1), f"{label}-batched", scale=4)
             large = Sample((97, 65) if ta else (65, 97)), Sample((33, 97) if tb else (97, 33))
             yield OpCase("matmul", large, attrs, WIDE, label=f"{label}-large", scale=16)

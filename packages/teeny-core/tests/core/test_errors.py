@@ -14,6 +14,13 @@ FILTERS = tn.zeros(6, 4, 3, 3)
 
 CASES: list[tuple[Callable[[], object], type[tn.TeenyError], str]] = [
     (lambda: X @ X, tn.ShapeError, "matmul(f32[2, 3], f32[2, 3]): inner extents differ, 3 and 2"),
+    (
+        lambda: tn.ops.matmul_integer(
+            tn.ops.input("a", (2, 3), tn.f32), tn.ops.input("b", (3, 2), tn.i8)
+        ),
+        tn.DTypeError,
+        "matmul_integer(f32[2, 3], i8[3, 2]): takes i8 or u8",
+    ),
     (lambda: X + tn.zeros(2), tn.ShapeError, "cannot broadcast [2, 3] and [2]: 3 and 2 on axis -1"),
     (lambda: X.sum(2), tn.ShapeError, "axis 2 does not exist, the rank is 2"),
     (lambda: X.sum((0, 0)), tn.ShapeError, "an axis is named twice in (0, 0)"),

@@ -183,6 +183,7 @@ WITH_ATTRS: dict[str, Callable[..., Any]] = {
     "pad": _pad,
     "concat": lambda attrs, *xs: torch.cat(xs, attrs["axis"]),
     "matmul": _matmul,
+    "matmul_integer": lambda attrs, a, b: _matmul(attrs, a.int(), b.int()),
     "attention": _attention,
     "conv2d": _conv,
     "conv2d_grad_input": _conv_grad_input,

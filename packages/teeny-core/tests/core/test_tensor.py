@@ -24,6 +24,7 @@ def pair(*shape: int, dtype: str = "f32", low: float = -2, high: float = 2) -> P
     values = RNG.uniform(low, high, shape)
     ours = tn.Tensor(values, dtype)
     names = {"f32": "float32", "f64": "float64", "f16": "float16", "i32": "int32", "bool": "bool"}
+    names |= {"i8": "int8", "u8": "uint8"}
     theirs = torch.from_numpy(np.array(ours.numpy())).to(getattr(torch, names[dtype]))
     return ours, theirs
 
@@ -377,6 +378,25 @@ def test_matmul(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
 def test_matmul_promotes() -> None:
     (a, ta), (b, tb) = pair(2, 3, dtype="i32"), pair(3, 2, dtype="f64")
     check(a @ b, ta.double() @ tb)
+
+
+def test_matmul_in_another_type() -> None:
+    (a, ta), (b, tb) = (
+        pair(2, 3, dtype="i8", low=-128, high=127),
+        pair(4, 3, dtype="u8", low=0, high=255),
+    )
+    check(a.matmul(b, transpose_b=True, dtype=tn.i32), ta.int() @ tb.int().T)
+    check(a.matmul(b.T[:, 0], dtype="i32"), ta.int() @ tb.int()[0])
+    check(a.matmul(b, transpose_b=True, dtype="f64"), ta.double() @ tb.double().T)
+    operands = (tn.SymTensor.input(tn.i8, (2, 3)), tn.SymTensor.input(tn.u8, (3, 4)))
+    graph = tn.trace(lambda a, b: a.matmul(b, dtype="i32"), *operands)
+    assert "matmul_integer" in str(graph)
+    assert (
+        tn.grad(lambda x: x.cast("i8").matmul(b.T, dtype="i32").cast("f32").sum())(
+            tn.ones(2, 3)
+        ).tolist()
+        == [[0.0] * 3] * 2
+    )  # integers stop gradients
 
 
 @pytest.mark.parametrize(

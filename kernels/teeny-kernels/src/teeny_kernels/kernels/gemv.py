@@ -14,13 +14,14 @@ from teeny_kernels.kernels.matmul import Tiling, product, unravel
 from teeny_triton import Ptr, TypeVar, constexpr, i64, kernel
 
 T = TypeVar("T")
+P = TypeVar("P")
 D = TypeVar("D")
 
 
 @kernel
 def matvec(
     a: Ptr[T],
-    b: Ptr[T],
+    b: Ptr[P],
     c: Ptr[D],
     rows: constexpr,
     columns: i64,
@@ -77,7 +78,7 @@ def matvec(
 @kernel
 def few_rows(
     a: Ptr[T],
-    b: Ptr[T],
+    b: Ptr[P],
     c: Ptr[D],
     rows: constexpr,
     columns: i64,

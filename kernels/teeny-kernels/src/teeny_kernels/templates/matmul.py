@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from teeny_core import Dim, Shape, ceildiv
+from teeny_core import Dim, DType, Shape, ceildiv, i32
 from teeny_triton import Target
 from teeny_triton.launch import Epilogue, Launch, Operand, Plan, Request, Temp
 
@@ -57,6 +57,11 @@ class Product:
     epilogue: Epilogue | None = None
 
     @property
+    def accumulator(self) -> DType:
+        """The type in which products are summed."""
+        return self.a.dtype.accumulator if self.a.dtype.is_float else i32
+
+    @property
     def items(self) -> Dim:
         """Number of products."""
         return self.inner.size * self.outer.size
@@ -106,9 +111,15 @@ TEMPLATE = MatmulTemplate()
 
 def read(request: Request) -> Product | None:
     """Read a request for a product, None if the kernels do not serve it."""
+    a = request.inputs[0]
+    return read_product(request) if a.dtype.is_float and a.dtype.bits >= 16 else None
+
+
+def read_product(request: Request) -> Product | None:
+    """Read a product of whatever types, None for unusual batches and results."""
     a, b = request.inputs
     c = request.output
-    if not a.dtype.is_float or a.dtype.bits < 16 or c.strides[-1] != 1:
+    if c.strides[-1] != 1:
         return None
     batches = groups(c.shape[:-2], [operand.strides[:-2] for operand in (a, b, c)])
     if batches is None:
@@ -125,10 +136,10 @@ def read(request: Request) -> Product | None:
 
 def plan_product(product: Product, target: Target) -> Plan:
     """Choose how to compute a product."""
-    if _is_by_rows(product):
-        return Plan((_by_rows(product, target),))
-    if _is_by_runs(product):
-        return Plan((_by_runs(product, target),))
+    if is_by_rows(product):
+        return Plan((by_rows(product, target),))
+    if is_by_runs(product):
+        return Plan((by_runs(product, target),))
     tiling = _tiling(product, target)
     launches: list[Launch] = []
     temps: list[Temp] = []
@@ -166,14 +177,15 @@ def _swap(pair: Shape, swapped: bool) -> Shape:
     return pair[::-1] if swapped else pair
 
 
-def _is_by_rows(product: Product) -> bool:
+def is_by_rows(product: Product) -> bool:
+    """Whether results are dot products of a few rows of A and of rows of B along the depth."""
     few = isinstance(product.rows, int) and product.rows <= FEW_ROWS
     return few and product.a_depth == 1 and product.b_depth == 1 and product.b_column != 1
 
 
-def _by_rows(product: Product, target: Target) -> Launch:
-    """A row of A against rows of B."""
-    accumulator = product.a.dtype.accumulator
+def by_rows(product: Product, target: Target) -> Launch:
+    """Multiply a row of A by rows of B."""
+    accumulator = product.accumulator
     assert isinstance(product.rows, int)
     most = max(1, min(16, (target.vector_registers - 8) // product.rows))
     heights = tuple(1 << i for i in reversed(range(most.bit_length())))
@@ -198,7 +210,7 @@ def _by_rows(product: Product, target: Target) -> Launch:
     )
 
 
-def _is_by_runs(product: Product) -> bool:
+def is_by_runs(product: Product) -> bool:
     """Whether B, too large for a cache, is read for so few rows that reading it takes the time."""
     rows, columns, depth = product.rows, product.columns, product.depth
     if not isinstance(rows, int) or not isinstance(columns, int) or not isinstance(depth, int):
@@ -207,9 +219,9 @@ def _is_by_runs(product: Product) -> bool:
     return 1 <= rows <= MOST_FEW_ROWS and large and not product.b.constant
 
 
-def _by_runs(product: Product, target: Target) -> Launch:
-    """A few rows of A against long runs of the rows of B."""
-    accumulator = product.a.dtype.accumulator
+def by_runs(product: Product, target: Target) -> Launch:
+    """Multiply a few rows of A by long runs of the rows of B."""
+    accumulator = product.accumulator
     assert isinstance(product.rows, int)
     assert isinstance(product.columns, int)
     lanes = target.lanes(accumulator)
@@ -243,7 +255,7 @@ def _by_runs(product: Product, target: Target) -> Launch:
 
 
 def _tiling(product: Product, target: Target) -> Tiling:
-    accumulator = product.a.dtype.accumulator
+    accumulator = product.accumulator
     lanes = target.lanes(accumulator)
     columns = product.columns if isinstance(product.columns, int) else None
     block = registers.choose(product.rows, columns, lanes, target.vector_registers)
@@ -269,7 +281,7 @@ def _source(
     product: Product, block: registers.Block, width: int, target: Target
 ) -> tuple[Any, int]:
     """Choose where panels of B are read, and how many steps a copied one holds."""
-    accumulator = product.a.dtype.accumulator
+    accumulator = product.accumulator
     readable = product.b_column == 1 or product.b_column == 0
     if readable and _reads_in_place(product, block, target):
         return "direct", 0

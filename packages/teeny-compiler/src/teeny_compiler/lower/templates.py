@@ -243,7 +243,7 @@ class TemplateLowering:
             described = _operand(view, self.graph.nodes[operand].dtype)
             operands.append(replace(described, constant=base in self.fixed))
             places[BufferArg("input", i)] = StorageArg(home, view.offset)
-        if node.op == "matmul":
+        if node.op in ("matmul", "matmul_integer"):
             operands = [
                 _row_major(operand, attrs, name)
                 for operand, name in zip(operands, ("transpose_a", "transpose_b"), strict=True)

@@ -105,14 +105,23 @@ def _matmul(node: FxNode, a: FxNode, b: FxNode) -> Body:
     left = (*batch, inner, row) if swap_a else (*batch, row, inner)
     right = (*batch, column, inner) if swap_b else (*batch, inner, column)
     depth = a.shape[-2] if swap_a else a.shape[-1]
-    return Body((*node.shape, depth), 1, lambda w: _dot(w, node.dtype, left, right))
+    return Body(
+        (*node.shape, depth), 1, lambda w: _dot(w, node.dtype, left, right, (a.dtype, b.dtype))
+    )
 
 
-def _dot(w: Writer, dtype: DType, left: Sequence[Affine], right: Sequence[Affine]) -> int:
-    """Sum of products, in the type in which sums are held."""
+def _dot(
+    w: Writer,
+    dtype: DType,
+    left: Sequence[Affine],
+    right: Sequence[Affine],
+    kinds: tuple[DType, DType] | None = None,
+) -> int:
+    """Sum of products of factors of some kinds, in the type in which sums are held."""
     wide = dtype.accumulator
     factors = tuple(
-        _cast(w, w.element(k, index), dtype, wide) for k, index in enumerate((left, right))
+        _cast(w, w.element(k, index), kind, wide)
+        for k, (index, kind) in enumerate(zip((left, right), kinds or (dtype, dtype), strict=True))
     )
     product = w.emit(Instruction("mul", factors, wide))
     return w.emit(Instruction("sum", (product,), dtype))
@@ -234,6 +243,7 @@ def _take_along_grad(node: FxNode, index: FxNode, dy: FxNode) -> Body:
 
 _BODIES: Mapping[str, Callable[..., Body]] = {
     "matmul": _matmul,
+    "matmul_integer": _matmul,
     "conv2d": _conv2d,
     "conv2d_grad_input": _conv2d_grad_input,
     "conv2d_grad_weight": _conv2d_grad_weight,

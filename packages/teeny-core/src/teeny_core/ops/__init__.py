@@ -6,7 +6,7 @@ put those on top.
 
 from teeny_core.op import Attrs, OpDef, TensorType, all_ops, get, register
 from teeny_core.ops.attention import attention
-from teeny_core.ops.contraction import matmul
+from teeny_core.ops.contraction import matmul, matmul_integer
 from teeny_core.ops.conv import conv2d, conv2d_grad_input, conv2d_grad_weight
 from teeny_core.ops.convert import convert
 from teeny_core.ops.elementwise import (
@@ -161,6 +161,7 @@ __all__ = [
     "logical_xor",
     "lt",
     "matmul",
+    "matmul_integer",
     "max",
     "max_pool2d",
     "max_pool2d_grad",

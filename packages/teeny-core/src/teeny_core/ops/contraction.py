@@ -6,6 +6,7 @@ import numpy as np
 
 from teeny_core import shape as shapes
 from teeny_core.dtype import dtype as to_dtype
+from teeny_core.dtype import i8, i32, u8
 from teeny_core.errors import DTypeError, ShapeError
 from teeny_core.graph import Node, apply
 from teeny_core.op import Array, Attrs, OpDef, TensorType, fail, register
@@ -24,33 +25,54 @@ def matmul(a: Node, b: Node, *, transpose_a: bool = False, transpose_b: bool = F
     return apply("matmul", a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
+def matmul_integer(
+    a: Node, b: Node, *, transpose_a: bool = False, transpose_b: bool = False
+) -> Node:
+    """Make the product of matrices of i8 or u8, each of its own type, in i32.
+
+    Shapes and arguments are those of `matmul`. Sums wrap; there is no gradient.
+    """
+    return apply("matmul_integer", a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
 def _infer(inputs: tuple[TensorType, ...], attrs: Attrs) -> TensorType:
     a, b = inputs
     if a.dtype != b.dtype:
         fail(DTypeError, "matmul", inputs, "operands of different types", "cast one of them")
     if a.dtype.is_bool:
         fail(DTypeError, "matmul", inputs, "takes numbers, got bool", "cast to a number type")
+    return TensorType(_shape("matmul", inputs, attrs), a.dtype)
+
+
+def _infer_integer(inputs: tuple[TensorType, ...], attrs: Attrs) -> TensorType:
+    if any(operand.dtype not in (i8, u8) for operand in inputs):
+        fail(DTypeError, "matmul_integer", inputs, "takes i8 or u8", "use matmul")
+    return TensorType(_shape("matmul_integer", inputs, attrs), i32)
+
+
+def _shape(op: str, inputs: tuple[TensorType, ...], attrs: Attrs) -> shapes.Shape:
+    a, b = inputs
     if a.rank < 2 or a.rank != b.rank:
         fail(
             ShapeError,
-            "matmul",
+            op,
             inputs,
             "needs two operands of one rank, 2 or more",
             "reshape or broadcast_to the operands",
         )
     if not shapes.same(a.shape[:-2], b.shape[:-2]):
-        fail(ShapeError, "matmul", inputs, "leading extents differ", "broadcast_to equal ones")
+        fail(ShapeError, op, inputs, "leading extents differ", "broadcast_to equal ones")
     rows, inner = _swap(a.shape[-2:], attrs["transpose_a"])
     depth, columns = _swap(b.shape[-2:], attrs["transpose_b"])
     if not shapes.equal(inner, depth):
         fail(
             ShapeError,
-            "matmul",
+            op,
             inputs,
             f"inner extents differ, {inner} and {depth}",
             "the last axis of a meets the one but last of b; transpose one of them?",
         )
-    return TensorType((*a.shape[:-2], rows, columns), a.dtype)
+    return (*a.shape[:-2], rows, columns)
 
 
 def _swap(pair: shapes.Shape, swapped: bool) -> shapes.Shape:
@@ -68,6 +90,10 @@ def _matmul(attrs: Attrs, a: Array, b: Array) -> Array:
     return convert(np.matmul(a, b), dtype)
 
 
+def _matmul_integer(attrs: Attrs, a: Array, b: Array) -> Array:
+    return _matmul(attrs, a.astype(np.int32), b.astype(np.int32))
+
+
 def _vjp(node: Node, g: Node) -> tuple[Node | None, ...]:
     a, b = node.inputs
     ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
@@ -76,14 +102,10 @@ def _vjp(node: Node, g: Node) -> tuple[Node | None, ...]:
     return da, db
 
 
+_TRANSPOSED = ("transpose_a", "transpose_b")
+_CONTRACTION = frozenset({"contraction"})
+
+register(OpDef("matmul", _infer, _matmul, _vjp, _CONTRACTION, 2, _TRANSPOSED))
 register(
-    OpDef(
-        "matmul",
-        _infer,
-        _matmul,
-        _vjp,
-        frozenset({"contraction"}),
-        2,
-        ("transpose_a", "transpose_b"),
-    )
+    OpDef("matmul_integer", _infer_integer, _matmul_integer, None, _CONTRACTION, 2, _TRANSPOSED)
 )

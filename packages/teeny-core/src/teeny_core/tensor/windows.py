@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from teeny_core import ops
 from teeny_core import shape as shapes
-from teeny_core.dtype import promote
+from teeny_core.dtype import DTypeLike, i8, i32, promote, u8
+from teeny_core.dtype import dtype as to_dtype
 from teeny_core.errors import OpError, ShapeError
 from teeny_core.graph import Node
 from teeny_core.shape import Dim, Shape
@@ -27,7 +28,12 @@ class Windows(Core):
     __slots__ = ()
 
     def matmul(
-        self, other: AnyTensor, *, transpose_a: bool = False, transpose_b: bool = False
+        self,
+        other: AnyTensor,
+        *,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+        dtype: DTypeLike | None = None,
     ) -> AnyTensor:
         """Return the matrix product, as PyTorch's: vectors, matrices, leading axes broadcast.
 
@@ -35,14 +41,20 @@ class Windows(Core):
             other: the right operand.
             transpose_a: use this tensor with its last two axes swapped.
             transpose_b: use `other` with its last two axes swapped.
+            dtype: type of the result, in which products are taken and summed; by default that
+                to which both promote. i8 and u8 are multiplied fast in i32.
 
         Raises:
             ShapeError: when the inner extents differ or an operand is a scalar.
         """
         other = self._constant(other) if not isinstance(other, Core) else other
-        dtype = promote(self.dtype, other.dtype)
-        a, b = core.cast(self._node, dtype), core.cast(other.node, dtype)
-        return self._result(_matmul(a, b, transpose_a, transpose_b), other)
+        wanted = promote(self.dtype, other.dtype) if dtype is None else to_dtype(dtype)
+        a, b, multiply = self._node, other.node, ops.matmul
+        if wanted == i32 and a.dtype in (i8, u8) and b.dtype in (i8, u8):
+            multiply = ops.matmul_integer
+        else:
+            a, b = core.cast(a, wanted), core.cast(b, wanted)
+        return self._result(_matmul(multiply, a, b, transpose_a, transpose_b), other)
 
     def __matmul__(self, other: AnyTensor) -> AnyTensor:
         return self.matmul(other)
@@ -199,24 +211,26 @@ class Windows(Core):
         return self._wrap(node)
 
 
-def _matmul(a: Node, b: Node, transpose_a: bool, transpose_b: bool) -> Node:
+def _matmul(
+    multiply: Callable[..., Node], a: Node, b: Node, transpose_a: bool, transpose_b: bool
+) -> Node:
     if not a.shape or not b.shape:
         raise ShapeError(
             f"matmul of {a.type} and {b.type}: a scalar is no matrix", hint="multiply with *"
         )
     if len(a.shape) == 1:
-        row = _matmul(ops.reshape(a, (1, *a.shape)), b, False, transpose_b)
+        row = _matmul(multiply, ops.reshape(a, (1, *a.shape)), b, False, transpose_b)
         return core.reshape(row, _without(row.shape, -1 if len(b.shape) == 1 else -2))
     if len(b.shape) == 1:
-        column = _matmul(a, ops.reshape(b, (*b.shape, 1)), transpose_a, False)
+        column = _matmul(multiply, a, ops.reshape(b, (*b.shape, 1)), transpose_a, False)
         return core.reshape(column, column.shape[:-1])
     if len(b.shape) == 2 and len(a.shape) > 2 and not transpose_a:
         rows = core.reshape(a, (shapes.numel(a.shape[:-1]), a.shape[-1]))
-        product = ops.matmul(rows, b, transpose_b=transpose_b)
+        product = multiply(rows, b, transpose_b=transpose_b)
         return core.reshape(product, (*a.shape[:-1], product.shape[-1]))
     batch = core.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (core.expand(x, (*batch, *x.shape[-2:])) for x in (a, b))
-    return ops.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    return multiply(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
 def _without(shape: Shape, axis: int) -> Shape:
