@@ -127,6 +127,45 @@ def test_empty_grids_take_no_time_of_a_kernel(program: Any) -> None:
     assert {span.thread for span in found.spans} == {0}
 
 
+def test_debugging_prints_a_profile_for_each_set_of_shapes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TEENY_DEBUG", "2")
+    model = Two()
+    program: Any = tn.compile(tn.trace(model, SymTensor.input(tn.f32, ("n", 48))), "cpu")
+    found = program(rows(7))
+    assert "GFLOP/s" in capsys.readouterr().err
+    assert program.stats()["calls"] == 1
+    monkeypatch.delenv("TEENY_DEBUG")
+    plain: Any = tn.compile(tn.trace(model, SymTensor.input(tn.f32, ("n", 48))), "cpu")
+    np.testing.assert_array_equal(found, plain(rows(7)))
+    assert capsys.readouterr().err == ""
+    program(rows(7))
+    assert capsys.readouterr().err == ""
+    program(rows(8))
+    assert "GFLOP/s" in capsys.readouterr().err
+
+
+def test_figures_are_those_of_the_last_call() -> None:
+    traced = tn.trace(Two(), SymTensor.input(tn.f32, ("n", 48)))
+    program: Any = tn.compile(traced, "cpu")
+    before = program.stats()
+    assert str(before["arena_bound"]).endswith("*n")
+    assert before["arena_ratio"] is None
+    program(rows(64))
+    after = program.stats()
+    assert after["flops"] >= 2 * 64 * (48 * 96 + 96 * 8)
+    assert after["arena_bytes"] >= after["arena_planned"] >= after["arena_bound"] >= 4 * 64 * 96
+    assert 1 <= after["arena_ratio"] < 2
+    assert after["parameters"] == 4 * (48 * 96 + 96 + 96 * 8 + 8)
+    assert after["calls"] == 1
+    assert tn.compile(traced, "cpu").stats()["cached"]
+    assert list(program.stats()["compile_seconds"]) in (
+        ["cache"],
+        ["graph", "fxgraph", "optimised", "schedule", "tile", "llvm", "asm", "object"],
+    )
+
+
 def test_wrong_arguments_are_refused(program: Any) -> None:
     with pytest.raises(ShapeError):
         program.profile(rows(4)[:, 1:])

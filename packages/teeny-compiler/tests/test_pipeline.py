@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import teeny_core as tn
-from teeny_compiler import pipeline
+from teeny_compiler import FXGraph, explain, observe, pipeline
 from teeny_compiler.artifact import Artifact
 from teeny_compiler.codegen.workers import Workers
 from teeny_compiler.pipeline import STAGES, CompileOptions, compile_graph, emit
@@ -166,6 +166,38 @@ def test_debug_verifies_and_times_every_stage(
     printed = capsys.readouterr().err
     for stage in STAGES:
         assert f"teeny: scores: {stage.name} " in printed
+    compile_graph(graph())
+    assert "teeny: scores: found in the cache" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("level", range(8))
+def test_each_level_of_debugging_shows_more(
+    level: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marks = {
+        1: "teeny: scores: schedule ",
+        3: " over [n",
+        4: "func @",
+        5: "define i32 @teeny_program",
+        6: "teeny_program:",
+        7: "e-graph of ",
+    }
+    compile_graph(graph())
+    monkeypatch.setenv("TEENY_DEBUG", str(level))
+    compile_graph(graph())  # what is printed does not depend on the cache
+    printed = capsys.readouterr().err.replace("found in the cache", "schedule ")
+    shown = {mark for mark, text in marks.items() if text in printed}
+    assert shown == {mark for mark in marks if mark <= level}
+
+
+def test_the_e_graph_names_the_nodes_of_the_graph_by_class() -> None:
+    x = SymTensor.input(tn.f32, ("n", 4))
+    report = explain(FXGraph.from_graph(tn.trace(lambda x: (x * 1.0).exp(), x)))
+    lines = observe.search(report).splitlines()
+    assert lines[0].startswith("cost ")
+    assert any(line.endswith(" x x o neutral -> x") for line in lines)
+    found = next(line for line in lines if "In(0)" in line)
+    assert "Bin(mul, " in found  # x * 1 is in the class of x
 
 
 def test_options_are_read_by_name() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from teeny_compiler.internal import CompileOptions, compile_graph, host_target
-from teeny_core import DType, Graph, Tensor
+from teeny_compiler.internal import KERNELS, CompileOptions, compile_watched, host_target
+from teeny_core import DType, Graph, Tensor, config
 from teeny_core.device import Buffer, Device, Options
 from teeny_triton.ir import Function
 from teeny_triton.target import Target
@@ -39,8 +39,11 @@ class CpuDevice(Device):
             ConfigError: for an option that does not exist.
         """
         settings = CompileOptions.of(options)
-        artifact = compile_graph(graph, self.target, settings)
-        return CpuProgram(self, graph, parameters, artifact, settings)
+        compiled = compile_watched(graph, self.target, settings)
+        program = CpuProgram(self, graph, parameters, compiled, settings)
+        if config.get().debug >= KERNELS:
+            program.watch()
+        return program
 
     def allocate(self, shape: tuple[int, ...], dtype: DType) -> Buffer:
         """Return memory that begins at a cache line."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from teeny_compiler.internal import Artifact, CompileOptions, Profile, compile_timed, emit
+from teeny_compiler.internal import Compiled, CompileOptions, Profile, compile_timed, emit, show
 from teeny_core import Graph, Tensor, substitute
 from teeny_core.device import Buffer, Program
 from teeny_core.internal import Tree, check_arguments, check_parameters, settle
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 SHAPES = 1024
 """Most sets of input shapes that a program remembers; the oldest goes first."""
+
+WATCHED_RUNS = 5
+"""Runs of a profile that nobody asked for by name."""
 
 ENTRY, DIMS, ARENA, POOL, COUNT, EXPECTED, ARRAYS = range(7)
 """The words of a call, see `enter.ll`."""
@@ -95,6 +98,7 @@ class Binding:
     `expected` is what `enter.ll` compares the inputs of the next call with.
     """
 
+    sizes: Mapping[str, int]
     dims: ctypes.Array[ctypes.c_int64]
     expected: ctypes.Array[ctypes.c_int64]
     outputs: tuple[tuple[Callable[..., Array], tuple[int, ...], np.dtype[Any]], ...]
@@ -109,15 +113,17 @@ class CpuProgram(Program):
         device: CpuDevice,
         graph: Graph,
         parameters: Mapping[str, Tensor],
-        artifact: Artifact,
+        compiled: Compiled,
         options: CompileOptions,
     ) -> None:
         check_parameters(graph, parameters)
+        artifact = compiled.artifact
         self._device = device
         self._graph = graph
         self._parameters = parameters
         self._options = options
         self._artifact = artifact
+        self._compiled = compiled
         self._library = load(artifact.objects)
         self._entry = self._library.address("teeny_program")
         self._enter = pool().enter
@@ -135,6 +141,7 @@ class CpuProgram(Program):
         self._first_output = ARRAYS + (made[0] if made else 0)
         self._returns_made = list(artifact.outputs) == made
         self._calls = 0
+        self._watched: set[tuple[tuple[int, ...], ...]] | None = None
 
     @property
     def graph(self) -> Graph:
@@ -151,7 +158,10 @@ class CpuProgram(Program):
             ShapeError: a wrong number of arrays, or a shape that does not fit.
             DTypeError: an array of another element type.
         """
-        return self._graph.packed(self._execute(self._graph.flat(arguments)))
+        values = self._graph.flat(arguments)
+        if self._watched is not None:
+            self._show(arguments, values)
+        return self._graph.packed(self._execute(values))
 
     def run(self, *buffers: Buffer) -> tuple[Buffer, ...]:
         """Run from buffers to buffers."""
@@ -168,12 +178,33 @@ class CpuProgram(Program):
         return emit(self._graph, stage, options=self._options)
 
     def stats(self) -> Mapping[str, Any]:
-        """Return the number of kernels and of calls, and sizes in bytes."""
+        """Return figures about the program; sizes are in bytes.
+
+        `kernels` are the launches of a call, `flops` and `bytes` what they compute and move.
+        `arena_bytes` is the scratch memory that calls hold now; of it `arena_planned` is for what
+        lives between launches, at least `arena_bound` for any plan (`arena_ratio` is their
+        quotient). `parameters`, `constants` and `object_bytes` are sizes of what stays.
+        `compile_seconds` are by stage, `cached` whether the program was found in the cache. What
+        depends on symbolic sizes is given for those of the last call; before it, as expressions.
+        """
+        artifact = self._artifact
+        sizes = self._last.sizes if self._last is not None else {}
+        flops, traffic, planned, bound, constants = substitute(artifact.work.figures, sizes)
+        known = isinstance(planned, int) and isinstance(bound, int)
         return {
-            "kernels": self._artifact.kernels,
-            "object_bytes": sum(map(len, self._artifact.objects)),
-            "arena_bytes": max((frame.memory.size for frame in self._frames), default=0),
+            "kernels": artifact.kernels,
             "calls": self._calls,
+            "flops": flops,
+            "bytes": traffic,
+            "arena_bytes": max((frame.memory.size for frame in self._frames), default=0),
+            "arena_planned": planned,
+            "arena_bound": bound,
+            "arena_ratio": (planned / bound if bound else 1.0) if known else None,
+            "parameters": sum(buffer.numpy().nbytes for buffer in self._place().buffers),
+            "constants": constants,
+            "object_bytes": sum(map(len, artifact.objects)),
+            "compile_seconds": dict(self._compiled.seconds),
+            "cached": self._compiled.cached,
         }
 
     def profile(self, *arguments: Tree, runs: int = 20) -> Profile:
@@ -192,12 +223,13 @@ class CpuProgram(Program):
         """
         from teeny_cpu.profiling import measure
 
-        _, sizes = check_arguments(self._graph, self._graph.flat(arguments))
+        values = self._graph.flat(arguments)
+        _, sizes = check_arguments(self._graph, values)
         with self._lock:
             program, recorder, schedule = self._timed
             kept = [(array, array.copy()) for array in self._written()]
             try:
-                return measure(lambda: program(*arguments), recorder, schedule, sizes, runs)
+                return measure(lambda: program._execute(values), recorder, schedule, sizes, runs)
             finally:
                 for array, before in kept:
                     array[...] = before
@@ -208,8 +240,19 @@ class CpuProgram(Program):
         from teeny_cpu.profiling import Recorder
 
         schedule, artifact = compile_timed(self._graph, self._device.target, self._options)
-        timed = CpuProgram(self._device, self._graph, self._parameters, artifact, self._options)
+        compiled = Compiled(artifact, {}, cached=False)
+        timed = CpuProgram(self._device, self._graph, self._parameters, compiled, self._options)
         return timed, Recorder(timed._library.address("teeny_record")), schedule
+
+    def watch(self) -> None:
+        """Print a profile on standard error when a call brings new shapes."""
+        self._watched = set()
+
+    def _show(self, arguments: tuple[Tree, ...], values: Sequence[ArrayLike]) -> None:
+        shapes = tuple(map(np.shape, values))
+        if self._watched is not None and shapes not in self._watched:
+            self._watched.add(shapes)
+            show(self._graph.name, "kernels", str(self.profile(*arguments, runs=WATCHED_RUNS)))
 
     def _written(self) -> list[Array]:
         """Return the parameters that a call changes."""
@@ -225,6 +268,7 @@ class CpuProgram(Program):
             with self._lock:
                 placement = self._place()
                 binding, arrays = self._match(values)
+                self._last = binding
                 _separate(arrays, placement.written)
                 return self._run(binding, placement, arrays)
         placement, last = self._place(), self._last
@@ -319,7 +363,7 @@ class CpuProgram(Program):
         inputs = zip(self._types, shapes, strict=True)
         wanted = [word for dtype, shape in inputs for word in (id(dtype), len(shape), *shape)]
         expected = (ctypes.c_int64 * (len(wanted) + 2))(id(np.ndarray), *wanted, 0)
-        return Binding(dims, expected, tuple(outputs), substitute(artifact.arena, sizes))
+        return Binding(sizes, dims, expected, tuple(outputs), substitute(artifact.arena, sizes))
 
     def _given(
         self, outputs: list[Array], inputs: Sequence[Any], placement: Placement

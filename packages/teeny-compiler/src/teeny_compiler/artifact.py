@@ -36,13 +36,33 @@ class Port:
 
 
 @dataclass(frozen=True)
+class Work:
+    """What the launches of a call do, as the scheduler counts it; bytes of memory.
+
+    `planned` is the size of the arena that holds what lives between launches, `bound` the most of
+    it that lives at one time.
+    """
+
+    flops: Dim = 0
+    bytes: Dim = 0
+    planned: Dim = 0
+    bound: Dim = 0
+    constants: Dim = 0
+
+    @property
+    def figures(self) -> tuple[Dim, ...]:
+        """The fields in order."""
+        return (self.flops, self.bytes, self.planned, self.bound, self.constants)
+
+
+@dataclass(frozen=True)
 class Artifact:
     """A compiled program.
 
     `symbols` are the dimensions bound at a call, in order; `ports` the external buffers, in order;
     `outputs` the numbers of the ports that the program returns; `arena` the size in bytes of the
     scratch memory of one running call. `prepares` says whether `teeny_prepare` exists, `kernels`
-    how many launches there are.
+    how many launches there are, `work` what they do.
     """
 
     name: str
@@ -52,6 +72,7 @@ class Artifact:
     arena: Dim
     prepares: bool
     kernels: int
+    work: Work
     objects: tuple[bytes, ...]
 
     def verify(self) -> None:
@@ -89,6 +110,7 @@ class Artifact:
             symbols=tuple(names[name] for name in self.symbols),
             ports=tuple(ports),
             arena=substitute(self.arena, sizes),
+            work=Work(*substitute(self.work.figures, sizes)),
         )
 
     def __str__(self) -> str:
@@ -114,6 +136,7 @@ class Artifact:
             arena,
             bool(schedule.prepare),
             len(steps),
+            _work(schedule),
             tuple(objects),
         )
 
@@ -130,6 +153,7 @@ class Artifact:
             "arena": _plain(self.arena),
             "prepares": self.prepares,
             "kernels": self.kernels,
+            "work": [*map(_plain, self.work.figures)],
             "objects": [len(data) for data in self.objects],
         }
         text = json.dumps(header, separators=(",", ":")).encode()
@@ -170,8 +194,18 @@ class Artifact:
             _dim(header["arena"]),
             header["prepares"],
             header["kernels"],
+            Work(*map(_dim, header["work"])),
             tuple(objects),
         )
+
+
+def _work(schedule: Schedule) -> Work:
+    flops: Dim = 0
+    traffic: Dim = 0
+    for step in schedule.steps:
+        flops, traffic = flops + step.flops, traffic + step.bytes
+    constants = sum(len(buffer.data) for buffer in schedule.buffers)
+    return Work(flops, traffic, schedule.arena, schedule.arena_bound, constants)
 
 
 # --- dimensions as JSON: an int, or [[coefficient, [[atom, power], ...]], ...] --------------------

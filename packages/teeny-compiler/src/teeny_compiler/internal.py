@@ -10,11 +10,15 @@ from teeny_compiler.cache import digest as digest
 from teeny_compiler.codegen.llvm import Library as Library
 from teeny_compiler.codegen.llvm import compile_object as compile_object
 from teeny_compiler.codegen.llvm import target_machine as target_machine
+from teeny_compiler.observe import KERNELS as KERNELS
+from teeny_compiler.observe import show as show
+from teeny_compiler.pipeline import Compiled as Compiled
 from teeny_compiler.pipeline import CompiledKernel as CompiledKernel
 from teeny_compiler.pipeline import CompileOptions as CompileOptions
 from teeny_compiler.pipeline import compile_function as compile_function
 from teeny_compiler.pipeline import compile_graph as compile_graph
 from teeny_compiler.pipeline import compile_timed as compile_timed
+from teeny_compiler.pipeline import compile_watched as compile_watched
 from teeny_compiler.pipeline import emit as emit
 from teeny_compiler.pipeline import emit_function as emit_function
 from teeny_compiler.pool import emit_pool as emit_pool

@@ -2,15 +2,14 @@
 
     graph -> fxgraph -> optimised -> schedule -> tile -> llvm -> asm -> object
 
-Every stage is a pure function of the value before it. Under TEENY_DEBUG each value is verified and
-the seconds of each stage are printed. `compile_graph` looks into the cache first: a program that
-was compiled before costs a hash of its graph and one file, so the modules of the stages are
-imported only where a stage runs.
+Every stage is a pure function of the value before it. Under TEENY_DEBUG each value is verified, the
+seconds of each stage are printed, and more of what happens (see `observe`). `compile_graph` looks
+into the cache first: a program that was compiled before costs a hash of its graph and one file, so
+the modules of the stages are imported only where a stage runs.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -20,6 +19,7 @@ from teeny_core import CompileError, ConfigError, Graph, config, ops
 from teeny_triton.ir import Function
 from teeny_triton.target import Target
 
+from teeny_compiler import observe
 from teeny_compiler.artifact import Artifact
 from teeny_compiler.cache import compiler_key, default_cache, digest
 from teeny_compiler.codegen.llvm import assembly, parse
@@ -30,6 +30,7 @@ from teeny_compiler.target import host_target
 
 if TYPE_CHECKING:
     from teeny_compiler.codegen.cpu.program import Kernel
+    from teeny_compiler.optimise import Policy
     from teeny_compiler.schedule import Schedule
 
 LARGE = 64
@@ -121,12 +122,16 @@ def _served(graph: FXGraph, context: Context) -> FXGraph:
 def _optimised(graph: FXGraph, context: Context) -> FXGraph:
     if not context.options.optimise:
         return graph
-    from teeny_compiler.optimise import Policy, optimise
+    from teeny_compiler.optimise import optimise
 
-    options = context.options
+    return _served(optimise(graph, _policy(context.options)), context)
+
+
+def _policy(options: CompileOptions) -> Policy:
+    from teeny_compiler.optimise import Policy
+
     default = Policy(frozen=options.frozen, composites=True)
-    policy = replace(default, safety=default.safety | {"fast"}) if options.fast else default
-    return _served(optimise(graph, policy), context)
+    return replace(default, safety=default.safety | {"fast"}) if options.fast else default
 
 
 def _schedule(graph: FXGraph, context: Context) -> Schedule:
@@ -202,6 +207,15 @@ STAGES = (
 # --- running it -----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """A program, the seconds of each stage that made it, and whether it was found in the cache."""
+
+    artifact: Artifact
+    seconds: Mapping[str, float]
+    cached: bool
+
+
 def compile_graph(
     graph: Graph, target: Target | None = None, options: CompileOptions | None = None
 ) -> Artifact:
@@ -211,16 +225,26 @@ def compile_graph(
         CompileError: when the graph cannot be lowered.
         ConfigError: when the cache folder cannot be written.
     """
-    machine, settings = target or host_target(), options or CompileOptions()
-    cache = default_cache()
-    key = digest("program", compiler_key(), machine.key, repr(settings), graph.structural_hash())
-    found = cache.get(key)
+    return compile_watched(graph, target or host_target(), options or CompileOptions()).artifact
+
+
+def compile_watched(graph: Graph, target: Target, options: CompileOptions) -> Compiled:
+    """Compile a graph as `compile_graph` does, and say how it went."""
+    start = time.perf_counter()
+    cache, debug = default_cache(), config.get().debug
+    key = digest("program", compiler_key(), target.key, repr(options), graph.structural_hash())
+    found = cache.get(key) if debug < observe.FIRST_TEXT else None
     if found is not None:
-        return Artifact.from_bytes(found).renamed(graph)
+        artifact = Artifact.from_bytes(found).renamed(graph)
+        seconds = {"cache": time.perf_counter() - start}
+        if debug >= observe.TIMES:
+            observe.say(graph.name, f"found in the cache, {seconds['cache']:.3f} s")
+        return Compiled(artifact, seconds, cached=True)
     WORKERS.start(processors() if len(graph.nodes) >= LARGE else 1)
-    artifact: Artifact = _run(graph, Context(machine, settings), STAGES[-1].name)
+    times: dict[str, float] = {}
+    artifact = _run(graph, Context(target, options), STAGES[-1].name, debug, times)
     cache.put(key, artifact.anonymous(graph).to_bytes())
-    return artifact
+    return Compiled(artifact, times, cached=False)
 
 
 def compile_timed(
@@ -234,7 +258,7 @@ def compile_timed(
     from teeny_compiler.codegen.cpu.timed import emit_timed
 
     context = Context(target, options)
-    modules: Modules = _run(graph, context, "llvm")
+    modules: Modules = _run(graph, context, "llvm", debug=0)
     program = emit_timed(modules.schedule, modules.kernels, target)
     timed = replace(modules, texts={**modules.texts, "teeny_program": program})
     return modules.schedule, _artifact(timed, context)
@@ -257,21 +281,33 @@ def emit(
         raise CompileError(f"no stage is named {stage!r}", hint=f"stages are {names}")
     machine = target or host_target()
     context = Context(machine, options or CompileOptions())
-    return found.text(_run(graph, context, stage), context)
+    value = _run(graph, context, stage, config.get().debug)
+    return found.text(value, context)
 
 
 @collection_paused()
-def _run(graph: Graph, context: Context, last: str) -> Any:
-    """Run the stages up to `last`; return its value."""
-    debug = config.get().debug
+def _run(
+    graph: Graph, context: Context, last: str, debug: int, times: dict[str, float] | None = None
+) -> Any:
+    """Run the stages up to `last`; return its value, and note the seconds of each in `times`."""
     value: Any = graph
     for stage in STAGES:
         start = time.perf_counter()
-        value = stage.run(value, context)
-        if debug:
+        before, value = value, stage.run(value, context)
+        if debug >= observe.TIMES:
             value.verify()
-            seconds = time.perf_counter() - start
-            print(f"teeny: {graph.name}: {stage.name} {seconds:.3f} s", file=sys.stderr)
+        seconds = time.perf_counter() - start
+        if times is not None:
+            times[stage.name] = seconds
+        if debug >= observe.TIMES:
+            observe.say(graph.name, f"{stage.name} {seconds:.3f} s")
+        if debug >= observe.EGRAPH and stage.name == "optimised" and context.options.optimise:
+            from teeny_compiler.optimise import explain
+
+            report = explain(before, _policy(context.options))
+            observe.show(graph.name, "e-graph", observe.search(report))
+        if debug >= observe.LEVELS.get(stage.name, debug + 1):
+            observe.show(graph.name, stage.name, stage.text(value, context))
         if stage.name == last:
             break
     return value

@@ -11,6 +11,7 @@ from teeny_core.errors import ConfigError
 
 _TRUE = frozenset({"1", "true", "on", "yes"})
 _FALSE = frozenset({"", "0", "false", "off", "no"})
+_DEBUG_LEVELS = frozenset("01234567")
 _SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -23,7 +24,8 @@ class Config:
         num_threads: `TEENY_NUM_THREADS`; None to use what the machine grants.
         cache_dir: `TEENY_CACHE_DIR`, where compiled programs are kept.
         cache_size: `TEENY_CACHE_SIZE`, most bytes that they may take, such as 512M.
-        debug: `TEENY_DEBUG`, whether every stage is verified.
+        debug: `TEENY_DEBUG`, how much is printed while programs are compiled and run, from 0 to 7;
+            from 1 on, every stage is verified.
         interpret: `TEENY_INTERPRET`, whether kernels run in the interpreter.
         sanitize: `TEENY_SANITIZE`, whether kernels run in the sanitizer.
         tune: `TEENY_TUNE`, whether what tuning measures is kept in `cache_dir` for the next run.
@@ -34,7 +36,7 @@ class Config:
     num_threads: int | None
     cache_dir: Path
     cache_size: int
-    debug: bool
+    debug: int
     interpret: bool
     sanitize: bool
     tune: bool
@@ -53,7 +55,7 @@ def get(environ: Mapping[str, str] | None = None) -> Config:
         num_threads=_threads(env),
         cache_dir=_cache_dir(env),
         cache_size=_size(env),
-        debug=_flag(env, "TEENY_DEBUG"),
+        debug=_debug(env),
         interpret=interpreting(env),
         sanitize=sanitizing(env),
         tune=_flag(env, "TEENY_TUNE"),
@@ -91,6 +93,15 @@ def _threads(env: Mapping[str, str]) -> int | None:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise _wrong("TEENY_NUM_THREADS", text, "a whole number from 1, such as 4")
     return int(text)
+
+
+def _debug(env: Mapping[str, str]) -> int:
+    text = env.get("TEENY_DEBUG", "").lower()
+    if text in _DEBUG_LEVELS:
+        return int(text)
+    if text in _TRUE or text in _FALSE:
+        return int(text in _TRUE)
+    raise _wrong("TEENY_DEBUG", text, "a whole number from 0 to 7")
 
 
 def _cache_dir(env: Mapping[str, str]) -> Path:

@@ -105,7 +105,9 @@ def test_settings() -> None:
         }
     )
     folder = Path("/somewhere")
-    assert full == config.Config("null", 3, folder, 256 << 20, True, False, True, True, False)
+    assert full == config.Config("null", 3, folder, 256 << 20, 1, False, True, True, False)
+    levels = {"": 0, "off": 0, "0": 0, "on": 1, "TRUE": 1, "1": 1, "2": 2, "7": 7}
+    assert {text: config.get({"TEENY_DEBUG": text}).debug for text in levels} == levels
     assert not config.interpreting({"TEENY_INTERPRET": "0"})
     assert config.interpreting({"TEENY_INTERPRET": "1"})
     assert config.device_name({"TEENY_DEVICE": ""}) is None
@@ -122,7 +124,9 @@ def test_settings() -> None:
         ("TEENY_CACHE_SIZE", "lots", "256M or 1G"),
         ("TEENY_CACHE_SIZE", "1X", "256M or 1G"),
         ("TEENY_CACHE_SIZE", "G", "256M or 1G"),
-        ("TEENY_DEBUG", "maybe", "1 or 0"),
+        ("TEENY_DEBUG", "maybe", "from 0 to 7"),
+        ("TEENY_DEBUG", "8", "from 0 to 7"),
+        ("TEENY_TUNE", "maybe", "1 or 0"),
     ],
 )
 def test_wrong_settings_list_the_valid_ones(name: str, value: str, valid: str) -> None:

@@ -69,6 +69,6 @@ def _debugging() -> bool:
     from teeny_core import ConfigError, config
 
     try:
-        return config.get().debug
+        return config.get().debug > 0
     except ConfigError:  # perhaps the very error that is being reported
         return False
