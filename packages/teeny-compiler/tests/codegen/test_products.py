@@ -194,6 +194,27 @@ def test_what_is_not_finite_stays_in_its_row(value, target, load):
     check(function, target, load, 40, 40, 40, f32, "NN", BLOCKS, a=a)
 
 
+def test_what_a_loop_of_products_starts_from_is_kept(target, load):
+    """The start, a product that lies in memory, is wanted again after the loop."""
+
+    @kernel
+    def sums(a, b, c, n, B: constexpr):
+        row, column = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+        x, y = tl.load(a + row * B + column), tl.load(b + row * B + column)
+        start = tl.dot(x, y)
+        total = start
+        for _ in range(n):
+            total = tl.dot(y, x, total)
+        tl.store(c + row * B + column, total - 3 * start)
+
+    function = sums.function(a=Ptr[f32], b=Ptr[f32], c=Ptr[f32], n=i32, B=32)
+    a, b = random((32, 32), f32, 0), random((32, 32), f32, 1)
+    c = np.zeros_like(a)
+    load(function, target)((1,), [a, b, c, 2])
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    np.testing.assert_allclose(c, 2 * (y @ x) - 2 * (x @ y), rtol=1e-4, atol=1e-3)
+
+
 def test_a_sum_starts_from_what_it_is_added_to(target, load):
     """Also where the product comes first, and where both sides are products."""
 

@@ -258,8 +258,8 @@ class Program:
         kind = rounds.product.result.type
         assert isinstance(kind.element, DType)
         result = self.nest.scratch(kind.shape, kind.element)
-        self._copy(rounds.start, result)
-        self.e.buffers.pop(rounds.start, None)
+        with self._apart():
+            self._copy(rounds.start, result)
         with self.e.region():
             for op in rounds.invariant:
                 self.scalar(op)
