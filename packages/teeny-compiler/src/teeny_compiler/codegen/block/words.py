@@ -11,7 +11,7 @@ from teeny_triton.builder import current
 from teeny_triton.ir import Value
 
 from teeny_compiler.codegen.block.evaluate import Buffer
-from teeny_compiler.codegen.cpu.words import multiplies_bytes, multiplies_pairs
+from teeny_compiler.codegen.integers import multiplies_bytes, multiplies_pairs
 
 
 @dataclass(frozen=True)

@@ -4,32 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from teeny_core import f32
-from teeny_triton import Target
 from teeny_triton.ir import Op
 
 from teeny_compiler.codegen.builder import Builder, LType, Operand, constant
 from teeny_compiler.codegen.cpu.elementwise import apply
 from teeny_compiler.codegen.cpu.emitter import EmitOp, Emitter
-from teeny_compiler.codegen.llvm import is_x86
-
-_PAIRS = {4: ("sse2", "sse2.pmadd.wd"), 8: ("avx2", "avx2.pmadd.wd")}
-_PAIRS[16] = ("avx512bw", "avx512.pmaddw.d.512")
-"""By the lanes: the feature and the instruction that multiplies pairs and adds each."""
-
-_NEON = {("i8", "i8"): ("dotprod", "sdot"), ("u8", "u8"): ("dotprod", "udot")}
-_NEON |= {("u8", "i8"): ("i8mm", "usdot"), ("i8", "u8"): ("i8mm", "usdot")}
-"""By the kinds of bytes: the feature and the instruction that adds products of four."""
-
-
-def multiplies_bytes(target: Target, left: str, right: str) -> bool:
-    """Whether whole vectors of words of bytes are multiplied by one instruction."""
-    return _of_bytes(target, target.lanes(f32), left, right) is not None
-
-
-def multiplies_pairs(target: Target) -> bool:
-    """Whether whole vectors of pairs of i16 are multiplied by one instruction."""
-    return _of_pairs(target, target.lanes(f32)) is not None
+from teeny_compiler.codegen.integers import of_bytes, of_pairs
 
 
 def dot_words(e: Emitter, op: Op) -> None:
@@ -40,12 +20,12 @@ def dot_words(e: Emitter, op: Op) -> None:
     def compute(x: Operand, y: Operand, acc: Operand) -> Operand:
         lanes = acc.type.lanes
         if left == "i16":
-            name = _of_pairs(target, lanes)
+            name = of_pairs(target, lanes)
             if name is None:
                 return _by_parts(b, x, y, acc, left, right)
             pairs = (_parts(b, word, "i16") for word in (x, y))
             return b.binary("add", acc, b.call(name, acc.type, *pairs))
-        name = _of_bytes(target, lanes, left, right)
+        name = of_bytes(target, lanes, left, right)
         if name is None:
             return _by_parts(b, x, y, acc, left, right)
         if left == "i8" and right == "u8":
@@ -53,27 +33,6 @@ def dot_words(e: Emitter, op: Op) -> None:
         return b.call(name, acc.type, acc, _parts(b, x, "i8"), _parts(b, y, "i8"))
 
     apply(e, op, compute)
-
-
-def _of_pairs(target: Target, lanes: int) -> str | None:
-    """Return the name of the intrinsic for pairs of i16, in so many words."""
-    if not is_x86(target.triple) or lanes not in _PAIRS:
-        return None
-    feature, name = _PAIRS[lanes]
-    return f"llvm.x86.{name}" if target.has(feature) else None
-
-
-def _of_bytes(target: Target, lanes: int, left: str, right: str) -> str | None:
-    """Return the name of the intrinsic for bytes of given signs, in so many words."""
-    if is_x86(target.triple):
-        wide = target.has("avx512vnni") and (lanes == 16 or target.has("avx512vl"))
-        known = wide or (target.has("avxvnni") and lanes < 16)
-        mixed = left != right and lanes in (4, 8, 16)
-        return f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" if known and mixed else None
-    feature, name = _NEON[left, right]
-    if target.triple.startswith(("aarch64", "arm64")) and lanes == 4 and target.has(feature):
-        return f"llvm.aarch64.neon.{name}.v4i32.v16i8"
-    return None
 
 
 def _parts(b: Builder, words: Operand, scalar: str) -> Operand:
