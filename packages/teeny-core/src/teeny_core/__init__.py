@@ -11,6 +11,7 @@ from teeny_core.autodiff import grad as grad
 from teeny_core.autodiff import gradients as gradients
 from teeny_core.autodiff import value_and_grad as value_and_grad
 from teeny_core.autodiff import vjp as vjp
+from teeny_core.checkpoint import checkpoint as checkpoint
 from teeny_core.context import is_training as is_training
 from teeny_core.context import training as training
 from teeny_core.creation import arange as arange

@@ -16,7 +16,10 @@ from teeny_core import shape as shapes
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.nest.view import View
 
-MOVEMENT = frozenset({"reshape", "permute", "broadcast_to", "slice", "flip", "pad", "concat"})
+MOVEMENT = frozenset(
+    {"reshape", "permute", "broadcast_to", "slice", "flip", "pad", "concat", "after"}
+)
+"""Ops whose elements are those of the first operand, or of all; `after` moves nothing but waits."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def moves_of(graph: FXGraph, number: int) -> tuple[tuple[int, Move], ...]:
     """Return (operand, move) for each operand of a movement node; parts of a concat are pads."""
     node = graph.nodes[number]
     if node.op != "concat":
-        (operand,) = node.inputs
+        operand = node.inputs[0]
         return ((operand, Move(node.op, node.attrs, node.shape, operand)),)
     axis: int = node.attrs["axis"]
     parts = []
@@ -90,6 +93,18 @@ def template_bases(graph: FXGraph, number: int) -> tuple[int, ...]:
     """
     node = graph.nodes[number]
     return tuple(_base(graph, operand, node.op in IN_ORDER) for operand in node.inputs)
+
+
+def awaited(graph: FXGraph, number: int) -> tuple[int, ...]:
+    """Return the values that must be known before the operands of a template node are read."""
+    found: list[int] = []
+    node = graph.nodes[number]
+    for operand, base in zip(node.inputs, template_bases(graph, number), strict=True):
+        inner = operand
+        while inner != base:
+            found += graph.nodes[inner].inputs[1:]
+            inner = graph.nodes[inner].inputs[0]
+    return tuple(found)
 
 
 def _base(graph: FXGraph, number: int, in_order: bool) -> int:
@@ -134,6 +149,7 @@ def _applied(op: str, attrs: Attrs, shape: Shape, view: View) -> View | None:
 
 
 _APPLY: Mapping[str, Callable[[View, Move], View | None]] = {
+    "after": lambda view, move: view,
     "reshape": lambda view, move: view.reshape(move.shape),
     "permute": lambda view, move: view.permute(move.attrs["axes"]),
     "broadcast_to": lambda view, move: view.broadcast(move.shape),

@@ -26,7 +26,7 @@ from teeny_core import shape as shapes
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.nest.estimate import estimate, size
 from teeny_compiler.nest.group import Group
-from teeny_compiler.nest.moves import template_bases
+from teeny_compiler.nest.moves import awaited, template_bases
 from teeny_compiler.nest.nest import COSTS, REDUCTIONS, Nest
 from teeny_compiler.nest.read import InexpressibleError, Storages, read_group
 from teeny_compiler.nest.view import View
@@ -366,10 +366,11 @@ def _nest(graph: FXGraph, roots: Set[int], group: Group) -> Nest:
 
 
 def group_reads(graph: FXGraph, roots: Roots, group: Group) -> frozenset[int]:
-    """Return the roots and leaves outside of a group that it reads."""
+    """Return the roots and leaves outside of a group that it reads or waits for."""
     found = set() if group.template is None else set(template_bases(graph, group.template))
     computed = group.members - {group.template}
     stack = [i for member in computed for i in graph.nodes[member].inputs]
+    stack += () if group.template is None else awaited(graph, group.template)
     seen: set[int] = set()
     while stack:
         i = stack.pop()

@@ -228,7 +228,7 @@ class _Planner:
     # --- order -------------------------------------------------------------------------------
 
     def finish(self) -> Plan:
-        """Order the tasks: as the graph has them, but updates as soon as they can run."""
+        """Order the tasks as the graph has them, but updates and outputs as soon as may be."""
         waiting = [set(after) for after in self.after]
         users: list[list[int]] = [[] for _ in waiting]
         for number, after in enumerate(waiting):
@@ -253,5 +253,5 @@ class _Planner:
 
     def _urgency(self, number: int) -> tuple[int, int]:
         written = [s for targets in self.targets.get(number, {}).values() for s in targets]
-        frees = any(self.storages[s].kind == "parameter" for s in written)
+        frees = any(self.storages[s].kind in ("parameter", "output") for s in written)
         return (0 if frees else 1, number)
