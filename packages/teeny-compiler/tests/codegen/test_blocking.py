@@ -91,6 +91,24 @@ def softmax_of_rows(rows: int, n: int, width: int, height: int = 16) -> Case:
     return Case(f.function, grid, [x, zeros(rows, n), zeros(rows), n, rows], wanted)
 
 
+def rows_or_none(rows: int, n: int) -> Case:
+    """A program for each row and some more; a scalar says whether there is a row."""
+    parameters = [("x", Ptr[f32]), ("o", Ptr[f32]), ("n", i32), ("rows", i32)]
+    with build_function("rows_or_none", parameters) as f:
+        x, o, size, count = f.arguments
+        column, row = tl.arange(0, 512)[None, :], tl.program_id(0)
+        mask, at = (column < size) & (row < count), row * size + column
+        v = tl.load(x + at, mask, 0.0)
+        centred = tl.where(mask, v - (tl.sum(v, 1) / size.to(f32))[:, None], 0.0)
+        spread = tl.sum(centred * centred, 1)[:, None]
+        tl.store(o + at, centred * tl.rsqrt(spread), mask)
+    x = random(rows, n)
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(1, keepdims=True)
+    wanted = centred / np.sqrt((centred**2).sum(1, keepdims=True))
+    return Case(f.function, (rows + 2,), [x, zeros(rows, n), n, rows], {1: wanted})
+
+
 def layer_norm(n: int) -> Case:
     names = ("x", "w", "b", "o")
     with build_function("norm", [*((name, Ptr[f32]) for name in names), ("n", i32)]) as f:
@@ -314,6 +332,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "rows-long": lambda: softmax_of_rows(30, 200, 256),
     "rows-short": lambda: softmax_of_rows(40, 20, 32, 32),
     "rows-odd": lambda: softmax_of_rows(7, 300, 300, 7),
+    "rows-single": lambda: softmax_of_rows(3, 700, 1024, 1),
+    "rows-or-none": lambda: rows_or_none(3, 500),
     "layernorm": lambda: layer_norm(1000),
     "reductions": reductions,
     "matmul-nn": lambda: matmul(64, 64, 64, False, False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import teeny_triton.language as tl
@@ -21,22 +21,25 @@ class Limits:
     """The comparisons in the masks of a matrix, and the index tiles that are taken modulo a size.
 
     Where all elements of the matrix meet them, the masks are true, and the remainders are the
-    indices themselves.
+    indices themselves. `uniform` are scalar conditions, as tiles.
     """
 
     bounds: tuple[Bound, ...]
     wraps: tuple[Op, ...]
     shape: tuple[int, ...]
+    uniform: tuple[Op, ...] = ()
 
     @property
     def assumptions(self) -> set[Value]:
         """What may be taken for granted where they are met."""
-        return {*(bound.comparison for bound in self.bounds), *(op.result for op in self.wraps)}
+        ops = (*self.wraps, *self.uniform)
+        return {*(bound.comparison for bound in self.bounds), *(op.result for op in ops)}
 
     def are_met(self, e: Evaluator) -> tl.Tile | None:
         """Return whether all elements meet them, None where there is nothing to meet."""
         origin = (0,) * len(self.shape)
         tests = [bound.limit(e, origin) >= self.shape[bound.axis] for bound in self.bounds]
+        tests += [tl.Tile(e.scalar(op.operands[0])) for op in self.uniform]
         for wrap in self.wraps:
             index, size = wrap.operands
             corner = (0,) * len(index.type.shape)
@@ -68,6 +71,31 @@ def limits_of(facts: Facts, matrix: Value, starts: Mapping[Value, Value]) -> Lim
         elif op.opcode == "mod" and op not in wraps and _wraps(facts, op):
             wraps.append(op)
     return Limits(tuple(found.values()), tuple(wraps), matrix.type.shape)
+
+
+def limits_of_rows(
+    facts: Facts, masks: Iterable[tuple[Value, Axes]], outer: tuple[int, ...]
+) -> Limits:
+    """Find the limits of the rows of a space, whose other axes are `outer`, in its masks."""
+    found: dict[Value, Bound] = {}
+    uniform: dict[Op, None] = {}
+    for mask, follows in masks:
+        for axis in range(len(outer)):
+            found.update((bound.comparison, bound) for bound in bounds(facts, mask, follows, axis))
+        uniform.update(dict.fromkeys(_uniform(facts, mask)))
+    return Limits(tuple(found.values()), (), outer, tuple(uniform))
+
+
+def _uniform(facts: Facts, mask: Value) -> Iterator[Op]:
+    """Yield the conjuncts of a mask that are one scalar."""
+    op = facts.definition.get(mask)
+    if op is None:
+        return
+    if op.opcode == "splat":
+        yield op
+    elif op.opcode in ("and", "expand_dims", "broadcast", "trans", "reshape"):
+        for operand in op.operands:
+            yield from _uniform(facts, operand)
 
 
 def _reached(

@@ -88,14 +88,14 @@ def clipped(limit: tl.Tile, extent: int) -> tl.Tile:
 def bound_of(facts: Facts, group: Group, roots: Sequence[Root], axis: int) -> Bound | None:
     """Find a comparison beyond which all of some roots do nothing along an axis of their space."""
     for root in roots:
-        for mask, follows in _masks(facts, root):
+        for mask, follows in masks_of(facts, root):
             for bound in bounds(facts, mask, follows, axis):
                 if all(_stops(facts, group, other, bound) for other in roots):
                     return bound
     return None
 
 
-def _masks(facts: Facts, root: Root) -> list[tuple[Value, tuple[int | None, ...]]]:
+def masks_of(facts: Facts, root: Root) -> list[tuple[Value, tuple[int | None, ...]]]:
     """Return the conditions under which a root stores, loads or chooses."""
     axes = tuple(range(len(root.space)))
     if root.kind in WRITES:

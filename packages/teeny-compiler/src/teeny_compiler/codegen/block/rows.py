@@ -16,8 +16,9 @@ from teeny_triton.ir import Value
 
 from teeny_compiler.codegen.block.accumulate import Accumulator, Fold
 from teeny_compiler.codegen.block.evaluate import Buffer, Place, Window, in_memory, plus
+from teeny_compiler.codegen.block.limits import limits_of_rows
 from teeny_compiler.codegen.block.masks import Bound
-from teeny_compiler.codegen.block.nests import Nest, bound_of, clipped
+from teeny_compiler.codegen.block.nests import Nest, bound_of, clipped, masks_of
 from teeny_compiler.codegen.block.plan import Group, Root
 
 STRIP_ELEMENTS = 4096  # elements of rows whose passes alternate: the first cache holds them
@@ -49,7 +50,30 @@ class _Rows:
         widest = max(root.space[-1] for root in self.group.roots() if root.outer == outer)
         most = min(max(self.nest.lanes, 1), max(1, STRIP_ELEMENTS // widest))
         self.strip = max(n for n in range(1, most + 1) if outer[-1] % n == 0)
-        self._along(0, ())
+        self._versioned()
+
+    def _versioned(self) -> None:
+        """Write all rows: twice where masks limit the rows, once without those masks."""
+        e, roots = self.nest.e, list(self.group.roots())
+        masks = [mask for root in roots for mask in masks_of(self.nest.facts, root)]
+        limits = limits_of_rows(self.nest.facts, masks, self.group.outer)
+        met = limits.are_met(e)
+        if met is None:
+            self._along(0, ())
+            return
+
+        before = dict(e.buffers)
+
+        def version(assumptions: set[Value]) -> None:
+            self.local = {}
+            e.buffers.clear()
+            e.buffers.update(before)
+            with e.assuming(assumptions):
+                self._along(0, ())
+            for value in self.local:
+                e.buffers.pop(value)
+
+        tl.if_(met, lambda: version(limits.assumptions), lambda: version(set()))
 
     def _along(self, axis: int, prefix: tuple[Place, ...]) -> None:
         outer = self.group.outer
