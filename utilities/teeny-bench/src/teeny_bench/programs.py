@@ -14,6 +14,10 @@ from teeny_bench.peers import Function, compiled, torch_module
 
 DEVICE = "cpu"
 
+CONSTANT = {"frozen": "on", "fast": "on"}
+"""Options for weights that never change, as Inductor's "freezing" takes them: they are prepared
+once, and normalisations folded into them."""
+
 
 def pair(peer: str, ours: Function, theirs: Function, arrays: Sequence[NDArray[Any]]) -> Sides:
     """Compile a function of traced tensors for the CPU, and the same of torch tensors for `peer`.

@@ -14,7 +14,7 @@ from teeny_vision import mnist as data
 
 from teeny_bench.case import Case, Sides
 from teeny_bench.peers import compiled, torch_module
-from teeny_bench.programs import DEVICE, peer_call, sides
+from teeny_bench.programs import CONSTANT, DEVICE, peer_call, sides
 from teeny_bench.training import Step, our_step, peer_step
 
 BATCH = 64
@@ -67,7 +67,7 @@ def _inference(peer: str, batch: int) -> Sides:
     images, _ = _images(batch)
     model, peer_model = _models()
     handle = tn.SymTensor.input(tn.f32, (None, *images.shape[1:]))
-    program = tn.compile(tn.trace(model, handle), device=DEVICE)
+    program = tn.compile(tn.trace(model, handle), device=DEVICE, options=CONSTANT)
     frozen = compiled(peer, peer_model.eval(), constant=True)
     return sides(lambda: program(images), peer_call(frozen, [images]))
 

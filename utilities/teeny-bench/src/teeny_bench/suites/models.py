@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from teeny_bench.case import Case, Sides
 from teeny_bench.costs import Costs, cold_caches, our_peak, peer_peak, timed
 from teeny_bench.peers import compiled, torch_module
-from teeny_bench.programs import outputs, peer_call, program_of, sides
+from teeny_bench.programs import CONSTANT, outputs, peer_call, program_of, sides
 from teeny_bench.training import our_step, peer_step
 from teeny_bench.zoo import ZOO, Entry
 
@@ -39,7 +39,7 @@ def _inference(peer: str, entry: Entry) -> Sides:
     size = entry.usual
     ours, theirs = entry.pair(size)
     arrays, _ = size.batch_of(size.batch)
-    (program, given), seconds = timed(lambda: _started(program_of(ours, arrays), arrays))
+    (program, given), seconds = timed(lambda: _started(program_of(ours, arrays, CONSTANT), arrays))
     call = peer_call(compiled(peer, theirs.eval(), constant=True), arrays)
     _, peer_seconds = timed(call)
     costs = Costs(seconds, our_peak(program, given)), _peer_costs(peer, peer_seconds, call)
