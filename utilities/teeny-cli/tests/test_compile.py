@@ -51,6 +51,15 @@ def test_models_by_name(teeny: Teeny, model: str) -> None:
     assert "f32[n, 1, 28, 28]) -> (f32[n, 10])" in result.out
 
 
+def test_what_the_optimiser_did(teeny: Teeny) -> None:
+    result = teeny("compile", "lenet5", "--explain", "--device", "cpu")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("cost ")
+    result = teeny("compile", "lenet5", "--explain", "--emit", "tile")
+    assert result.code != 0
+    assert "either --emit or --explain" in result.err
+
+
 def test_the_graph_is_the_default_and_goes_to_a_file(teeny: Teeny, tmp_path: Path) -> None:
     shown = teeny("compile", "mlp").out
     result = teeny("compile", "mlp", "-o", "mlp.graph")

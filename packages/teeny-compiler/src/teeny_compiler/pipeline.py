@@ -204,6 +204,10 @@ STAGES = (
 )
 
 
+EXPLAIN = "explain"
+"""No stage, but printed like one: what the optimiser did."""
+
+
 # --- running it -----------------------------------------------------------------------------------
 
 
@@ -270,19 +274,28 @@ def emit(
     target: Target | None = None,
     options: CompileOptions | None = None,
 ) -> str:
-    """Return the text of a stage of the compilation of `graph`.
+    """Return the text of a stage of the compilation of `graph`, or what the optimiser did.
 
     Raises:
         CompileError: when there is no such stage, or the graph cannot be lowered.
     """
+    if stage == EXPLAIN:
+        return _explained(graph, Context(target or host_target(), options or CompileOptions()))
     found = {item.name: item for item in STAGES}.get(stage)
     if found is None:
-        names = ", ".join(item.name for item in STAGES)
+        names = ", ".join((*(item.name for item in STAGES), EXPLAIN))
         raise CompileError(f"no stage is named {stage!r}", hint=f"stages are {names}")
     machine = target or host_target()
     context = Context(machine, options or CompileOptions())
     value = _run(graph, context, stage, config.get().debug)
     return found.text(value, context)
+
+
+def _explained(graph: Graph, context: Context) -> str:
+    """Return the rules that fired, the cost before and after, and what nearly fired."""
+    from teeny_compiler.optimise import explain
+
+    return str(explain(_fxgraph(graph, context), _policy(context.options)))
 
 
 @collection_paused()

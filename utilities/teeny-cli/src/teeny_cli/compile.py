@@ -1,4 +1,4 @@
-"""`teeny compile MODEL --emit STAGE`."""
+"""`teeny compile MODEL --emit STAGE` and `teeny compile MODEL --explain`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from teeny_cli.help import examples
 
 EXAMPLES = examples(
     "teeny compile lenet5 --emit graph",
+    "teeny compile lenet5 --explain",
     "teeny compile mnist-lenet5.safetensors --emit llvm -o lenet5.ll",
     "teeny compile package.module:Model --input 'f32[n, 3, 224, 224]' --emit tile",
     "teeny compile package.module:kernel --set x=*f32 --set BLOCK=64 --emit asm",
@@ -34,6 +35,14 @@ def compile_model(
             "The first, if it is not given; of a kernel it is tile.",
         ),
     ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Show the rules by which the optimiser rewrote the model, the cost before and "
+            "after, and why others did not fire.",
+        ),
+    ] = False,
     inputs: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,13 +67,17 @@ def compile_model(
     ] = None,
 ) -> None:
     """Compile a model and show a stage of its compilation."""
+    from teeny_core import ConfigError
+
     from teeny_cli.files import require_writable, write_file
     from teeny_cli.source import find
 
     if out is not None:
         require_writable(out)
+    if explain and emit is not None:
+        raise ConfigError("--explain shows no stage", hint="give either --emit or --explain")
     source = find(model, inputs or [], given or [])
-    text = source.emit(emit or source.first, device)
+    text = source.emit("explain" if explain else emit or source.first, device)
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
     else:

@@ -42,6 +42,7 @@ CONSTRUCTORS = """
 (relation causal (T))
 (relation weights (T T))
 (relation scores (T T i64 i64))
+(relation mixes (T))
 (relation accumulates (i64))
 (relation involution (String))
 (relation idempotent (String))
@@ -192,7 +193,8 @@ class Enode:
 class Snapshot:
     """All e-nodes, and of each class its signature and whether it is frozen.
 
-    `classes` maps the nodes of the graph to their classes; `fired` counts matches by rule.
+    `classes` maps the nodes of the graph to their classes; `fired` counts matches by rule;
+    `mixes` are the classes of products with a softmax.
     """
 
     nodes: tuple[Enode, ...]
@@ -200,6 +202,7 @@ class Snapshot:
     frozen: frozenset[int]
     classes: dict[int, int]
     fired: dict[str, int]
+    mixes: frozenset[int] = frozenset()
 
 
 class Engine:
@@ -318,7 +321,8 @@ class _Reader:
             number = self.attribute("i64", row.inputs[0])
             assert isinstance(number, int)
             classes[number] = self.cls(row.output)
-        return Snapshot(tuple(nodes), signatures, frozen, classes, dict(fired))
+        mixes = frozenset(self.cls(row.inputs[0]) for row in self.tables["mixes"].rows)
+        return Snapshot(tuple(nodes), signatures, frozen, classes, dict(fired), mixes)
 
     def _enode(self, name: str, sorts: Sequence[str], row: Any) -> Enode:
         inputs, attrs = [], []

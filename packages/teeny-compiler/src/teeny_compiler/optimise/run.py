@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from teeny_core import CompileError
 
 from teeny_compiler.collect import collection_paused
 from teeny_compiler.fxgraph import FXGraph
+from teeny_compiler.optimise import missed
 from teeny_compiler.optimise.constants import fold_constants
 from teeny_compiler.optimise.cost import CostModel
 from teeny_compiler.optimise.encode import Facts, encode
@@ -57,7 +58,7 @@ class Report:
     """The optimised graph, what it cost before and after, and the rules that matched, by name.
 
     `problem` says why the graph was left as it was, where that happened; `snapshot` is the e-graph
-    that was searched.
+    that was searched. `missed` says of rules that nearly fired why they did not.
     """
 
     graph: FXGraph
@@ -66,10 +67,12 @@ class Report:
     fired: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
     snapshot: Snapshot | None = field(default=None, repr=False)
+    missed: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"cost {self.before:.0f} -> {self.after:.0f}", self.problem]
         lines += [f"  {count:5d} x {name}" for name, count in sorted(self.fired.items())]
+        lines += [f"      not {name}: {reason}" for name, reason in self.missed.items()]
         return "\n".join(line for line in lines if line)
 
 
@@ -79,8 +82,23 @@ def optimise(graph: FXGraph, policy: Policy | None = None) -> FXGraph:
 
 
 def explain(graph: FXGraph, policy: Policy | None = None) -> Report:
-    """Optimise a graph and say what was done."""
-    return _optimised(graph, policy or Policy(), compare=True)
+    """Optimise a graph and say what was done, and what was nearly done."""
+    policy = policy or Policy()
+    report = _optimised(graph, policy, compare=True)
+    return replace(report, missed=_missed(graph, policy, report))
+
+
+def _missed(graph: FXGraph, policy: Policy, report: Report) -> dict[str, str]:
+    """Return what the widest policy would do besides, and products that are nearly attention."""
+    widest = replace(policy, safety=frozenset(("exact", "real", "fast")), frozen=True)
+    others: set[str] = set()
+    if policy != widest:
+        others = set(_optimised(graph, widest, compare=False).fired) - set(report.fired)
+    rules = {rule.algebra: rule for rule in RULES}
+    found = missed.excluded(rules, others, policy.safety, frozen=policy.frozen)
+    if report.snapshot is not None and policy.composites:
+        found.update((missed.SOFTMAX, reason) for reason in missed.attention(report.snapshot))
+    return found
 
 
 @collection_paused()

@@ -30,6 +30,13 @@ SOFTMAX = (
         '(= w (Bin "mul" p (Bc (Un "reciprocal" (Rs (Op1 j p) t)) g)))', _RAISED, *_LAST)),
 )  # fmt: skip
 
+MIXES = tuple(
+    Fact(
+        "a mean of values by a softmax", "(mixes e)", (f"(= e (Mm f g {form} v))", "(weights w s)")
+    )
+    for form in ("w", "(Cast d w)")
+)
+
 _ANY = f"(scores s e {ONE} c)"
 SCORES = (
     Fact("scores of a softmax", f"(scores s s {ONE} 0)", ("(weights w s)",)),
@@ -81,5 +88,5 @@ ATTENTION = (
                  "(quotient x b)", f"(= (vec-length g) {rank + 1})") for rank in RANKS),
 )  # fmt: skip
 
-FACTS: tuple[Fact, ...] = (*SOFTMAX, *SCORES, *CAUSAL)
+FACTS: tuple[Fact, ...] = (*SOFTMAX, *MIXES, *SCORES, *CAUSAL)
 RULES: tuple[Rule, ...] = ATTENTION
