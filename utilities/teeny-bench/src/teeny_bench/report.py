@@ -73,20 +73,21 @@ def make_row(
     )
 
 
+SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
+
+
 def seconds_text(seconds: float) -> str:
     """Format a duration with three figures and a fitting unit."""
-    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")):
-        if seconds * factor >= 1.0:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+    return _measured((seconds,), SECONDS)
 
 
-def bytes_text(size: int) -> str:
-    """Format a number of bytes with three figures and a fitting unit."""
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
-    return f"{size} B"
+def _measured(values: Sequence[float | None], units: Sequence[tuple[float, str]]) -> str:
+    """Format values with three figures in one unit, that of the largest; `-` for none."""
+    largest = max(value for value in values if value is not None)
+    size, unit = next((pair for pair in units if largest >= pair[0]), units[-1])
+    figures = ("-" if value is None else f"{value / size:.3g}" for value in values)
+    return f"{' / '.join(figures)} {unit}"
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
@@ -130,14 +131,13 @@ def _ratios(rows: Sequence[Row]) -> tuple[str, str]:
 def _compile_cell(row: Row) -> str:
     if row.ours_compile_s is None:
         return ""
-    peer = "-" if row.peer_compile_s is None else seconds_text(row.peer_compile_s)
-    return f"{seconds_text(row.ours_compile_s)} / {peer}"
+    return _measured((row.ours_compile_s, row.peer_compile_s), SECONDS)
 
 
 def _memory_cell(row: Row) -> str:
-    if row.ours_peak_bytes is None or row.peer_peak_bytes is None:
+    if row.ours_peak_bytes is None:
         return ""
-    return f"{bytes_text(row.ours_peak_bytes)} / {bytes_text(row.peer_peak_bytes)}"
+    return _measured((row.ours_peak_bytes, row.peer_peak_bytes), BYTES)
 
 
 EXTRAS: Mapping[str, Callable[[Row], str]] = {
