@@ -19,6 +19,8 @@ from teeny_cli.help import examples
 from teeny_cli.plugins import PluginGroup
 from teeny_cli.predict import EXAMPLES as PREDICT_EXAMPLES
 from teeny_cli.predict import predict
+from teeny_cli.profile import EXAMPLES as PROFILE_EXAMPLES
+from teeny_cli.profile import profile_model
 from teeny_cli.train import app as train_app
 
 
@@ -46,6 +48,7 @@ app = typer.Typer(
 app.add_typer(train_app, name="train")
 app.command("predict", epilog=PREDICT_EXAMPLES)(predict)
 app.command("compile", epilog=COMPILE_EXAMPLES)(compile_model)
+app.command("profile", epilog=PROFILE_EXAMPLES)(profile_model)
 app.command("check", epilog=CHECK_EXAMPLES)(check)
 app.command("devices", epilog=examples("teeny devices", "teeny devices --json"))(devices)
 app.add_typer(cache_app, name="cache")

@@ -33,10 +33,14 @@ class Source:
 
     def emit(self, stage: str, device: str | None) -> str:
         """Return the text of a stage of its compilation; tracing alone gives the graph."""
-        target = tn.device(device)
+        graph = self.graph(device)
+        return str(graph) if stage == GRAPH else tn.compile(graph, device=device).emit(stage)
+
+    def graph(self, device: str | None) -> tn.Graph:
+        """Return its graph, once it is clear that there is such a device."""
+        tn.device(device)
         handles = [parse_type(text, f"x{index}") for index, text in enumerate(self.inputs)]
-        graph = tn.trace(self.function, *handles)
-        return str(graph) if stage == GRAPH else tn.compile(graph, device=target).emit(stage)
+        return tn.trace(self.function, *handles)
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,13 @@ class KernelSource:
         target = tn.device(device)
         function = self.kernel.function(**self.parameters)
         return str(function) if stage == TILE else target.compile_kernel(function).emit(stage)
+
+    def graph(self, device: str | None) -> tn.Graph:
+        """Refuse: a kernel has no graph."""
+        raise ConfigError(
+            f"{self.kernel.__name__} is a kernel, not a model",
+            hint="give a function or class that returns a layer",
+        )
 
 
 def find(text: str, inputs: Sequence[str], given: Sequence[str] = ()) -> Source | KernelSource:
