@@ -46,15 +46,21 @@ class Product:
     reshaped: Shape | None = None
 
 
-def merge_products(graph: FXGraph, fixed: Set[int] = frozenset()) -> tuple[FXGraph, int]:
-    """Merge products where that pays; `fixed` values are the same in every run.
+@dataclass(frozen=True)
+class Merged:
+    """A graph, the number of merged products in it, and the cost that they save."""
 
-    Returns:
-        The graph, and the number of merged products in it.
-    """
-    found = [group for group in _groups(graph, fixed) if _pays(graph, group)]
+    graph: FXGraph
+    count: int = 0
+    saved: float = 0.0
+
+
+def merge_products(graph: FXGraph, fixed: Set[int] = frozenset()) -> Merged:
+    """Merge products where that pays; `fixed` values are the same in every run."""
+    gains = [(group, _gain(graph, group)) for group in _groups(graph, fixed)]
+    found = [group for group, gain in gains if gain > 0]
     if not found:
-        return graph, 0
+        return Merged(graph)
     ready, moved = _fixed_first(graph, fixed)
     first = {min(moved[p.node] for p in group): group for group in found}
     results: dict[int, int] = {}
@@ -66,7 +72,7 @@ def merge_products(graph: FXGraph, fixed: Set[int] = frozenset()) -> tuple[FXGra
             results.update((moved[p.result], part) for p, part in zip(group, parts, strict=True))
         return results.get(number)
 
-    return rewritten(ready, change), len(found)
+    return Merged(rewritten(ready, change), len(found), sum(max(gain, 0) for _, gain in gains))
 
 
 # --- what can be merged --------------------------------------------------------------------------
@@ -169,12 +175,12 @@ def _start(graph: FXGraph, number: int) -> tuple[int, ...]:
 # --- whether it pays -----------------------------------------------------------------------------
 
 
-def _pays(graph: FXGraph, group: Sequence[Product]) -> bool:
-    """Whether the launches and reads that are saved outweigh the passes that are added."""
+def _gain(graph: FXGraph, group: Sequence[Product]) -> float:
+    """Return the cost of the launches and reads that are saved, less that of added passes."""
     operand = graph.nodes[graph.nodes[group[0].node].inputs[0]]
     saved = (len(group) - 1) * (LAUNCH + BYTE * _nbytes(operand))
     passes = (p for p in group if _is_computed_with(graph, p.result))
-    return saved > sum(2 * BYTE * _nbytes(graph.nodes[p.result]) for p in passes)
+    return saved - sum(2 * BYTE * _nbytes(graph.nodes[p.result]) for p in passes)
 
 
 def _is_computed_with(graph: FXGraph, number: int) -> bool:

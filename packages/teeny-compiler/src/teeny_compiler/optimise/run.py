@@ -143,14 +143,15 @@ def _search(graph: FXGraph, facts: Facts, policy: Policy, *, compare: bool) -> R
     choice = extract(problem)
     rebuilt = fold_constants(rebuild(graph, facts, snapshot, problem, choice))
     fixed = fixed_values(rebuilt, frozen=True) if policy.frozen else frozenset()
-    rebuilt, merged = merge_products(rebuilt, fixed)
+    merged = merge_products(rebuilt, fixed)
     fired: dict[str, int] = {}
     for name, count in snapshot.fired.items():
         algebra = name.rpartition(" #")[0]
         fired[algebra] = fired.get(algebra, 0) + count
-    if merged:
-        fired[MERGE] = merged
-    return Report(rebuilt, before, choice.cost, fired, snapshot=snapshot)
+    if merged.count:
+        fired[MERGE] = merged.count
+    after = choice.cost - merged.saved
+    return Report(merged.graph, before, after, fired, snapshot=snapshot)
 
 
 def _problem(graph: FXGraph, facts: Facts, snapshot: Snapshot) -> Problem:
