@@ -51,6 +51,18 @@ def test_fast_rules_keep_the_value(case: Case) -> None:
     same_values(case, case.graph, report.graph.to_graph(), exact=False)
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_parts_make_the_whole(seed: int, frozen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teeny_compiler.optimise.run.MAX_NODES", 4)
+    monkeypatch.setattr("teeny_compiler.optimise.run.PART", 3)
+    case = random_case(random.Random(seed).choice, 14)
+    report = explain(FXGraph.from_graph(case.graph), Policy(frozenset(("exact",)), frozen=frozen))
+    assert not report.problem
+    report.graph.verify()
+    same_values(case, case.graph, report.graph.to_graph(), exact=True)
+
+
 @pytest.mark.parametrize("seed", range(100))
 def test_schedules_compute_the_graph(seed: int, check: Any) -> None:
     case = random_case(random.Random(seed).choice, 4 + seed % 12)

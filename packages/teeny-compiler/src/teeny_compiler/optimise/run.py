@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,13 +19,17 @@ from teeny_compiler.optimise.encode import Facts, encode
 from teeny_compiler.optimise.engine import Engine, Snapshot
 from teeny_compiler.optimise.extract import Problem, extract
 from teeny_compiler.optimise.merge import MERGE, merge_products
+from teeny_compiler.optimise.parts import in_parts
 from teeny_compiler.optimise.rebuild import rebuild
 from teeny_compiler.optimise.rule import Rule, Safety
 from teeny_compiler.optimise.rules import FACTS, RULES
 from teeny_compiler.schedule.fixed import fixed_values, frozen_parameters
 
 MAX_NODES = 8000
-"""Larger graphs are not optimised as a whole."""
+"""Larger graphs are not searched as a whole, but in parts."""
+
+PART = 4000
+"""Nodes of a part."""
 
 MAX_STEPS = 24
 GROWTH = 8
@@ -103,16 +108,38 @@ def _missed(graph: FXGraph, policy: Policy, report: Report) -> dict[str, str]:
 
 @collection_paused()
 def _optimised(graph: FXGraph, policy: Policy, *, compare: bool) -> Report:
-    from egglog.bindings import EggSmolError
-
     folded = fold_constants(graph)
     if len(folded.nodes) > MAX_NODES:
-        return Report(folded, problem=f"{len(folded.nodes)} nodes are too many to search")
+        return _in_parts(folded, policy, compare=compare)
+    return _whole(folded, policy, compare=compare)
+
+
+def _in_parts(graph: FXGraph, policy: Policy, *, compare: bool) -> Report:
+    """Optimise the parts of a graph and add up what is reported of them."""
+    reports: list[Report] = []
+
+    def rewrite(part: FXGraph) -> FXGraph:
+        reports.append(_whole(part, policy, compare=compare))
+        return reports[-1].graph
+
+    fixed = fixed_values(graph, frozen=True) if policy.frozen else frozenset()
+    result = in_parts(graph, PART, fixed, rewrite)
+    fired: Counter[str] = Counter()
+    for report in reports:
+        fired.update(report.fired)
+    problem = next((report.problem for report in reports if report.problem), "")
+    costs = sum(report.before for report in reports), sum(report.after for report in reports)
+    return Report(result, *costs, fired, problem)
+
+
+def _whole(folded: FXGraph, policy: Policy, *, compare: bool) -> Report:
+    from egglog.bindings import EggSmolError
+
     facts = encode(folded, frozen_parameters(folded) if policy.frozen else frozenset())
     try:
         return _search(folded, facts, policy, compare=compare)
     except (EggSmolError, CompileError) as error:
-        _log.warning("%s is compiled as it is: a rule went wrong: %s", graph.name, error)
+        _log.warning("%s is compiled as it is: a rule went wrong: %s", folded.name, error)
         return Report(folded, problem=f"a rule went wrong: {error}")
 
 
