@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from teeny_core import Dim, DType, Shape, dtype, substitute
-from teeny_triton.interpret import interpret
+from teeny_triton import interpret
 from teeny_triton.ir import Function
 from teeny_triton.launch import BufferArg, Operand, Plan, ScalarArg
 

@@ -29,7 +29,7 @@ from teeny_triton.frontend import (
     specialise,
 )
 from teeny_triton.grid import Grid, grid_extents
-from teeny_triton.interpret import interpret
+from teeny_triton.interpreter import interpret
 from teeny_triton.ir import Function, Pointer, Type, walk
 from teeny_triton.language.control import Facts
 from teeny_triton.language.patterns import PointerPattern

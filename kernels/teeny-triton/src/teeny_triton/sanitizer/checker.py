@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from teeny_triton.errors import KernelError
-from teeny_triton.interpret import Environment, Program, run_grid
+from teeny_triton.interpreter import Environment, Program, run_grid
 from teeny_triton.ir import Function, Op, Pointer, Value
 from teeny_triton.memory import AddressSpace, Array, Region, foreign, stray
 from teeny_triton.sanitizer.findings import Finding, SanitizerError
