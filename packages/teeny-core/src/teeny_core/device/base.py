@@ -13,7 +13,7 @@ from teeny_core.op import Array
 from teeny_core.tree import Tree, leaves
 
 if TYPE_CHECKING:
-    from teeny_core.graph import Graph
+    from teeny_core.graph import Graph, Guard
     from teeny_core.tensor import Tensor
 
 Options: TypeAlias = Mapping[str, str]
@@ -109,6 +109,11 @@ class Program(ABC):
     @abstractmethod
     def graph(self) -> Graph:
         """The graph that was compiled."""
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """What the sizes of inputs must fulfil at a call, beyond what is proven of all sizes."""
+        return self.graph.guards
 
     @abstractmethod
     def __call__(self, *arguments: Tree) -> Tree:
