@@ -5,6 +5,7 @@ Exact rules are compared bit for bit on data with NaN, infinities, signed zeros 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -482,6 +483,47 @@ def test_fast_rules_ask_for_permission(name: str) -> None:
     assert name not in explain(graph, Policy(frozen=True)).fired
     if example.frozen:
         assert name not in explain(graph, Policy(ALL.safety, frozen=False)).fired
+
+
+BYTES: dict[str, Make] = {
+    "x + (-y) -> x - y": lambda x, y: ops.add(x, ops.neg(y)),
+    "(-x) + y -> y - x": lambda x, y: ops.add(ops.neg(x), y),
+    "x - (-y) -> x + y": lambda x, y: ops.sub(x, ops.neg(y)),
+    "(-x) * y -> -(x*y)": lambda x, y: ops.mul(ops.neg(x), y),
+    "x * (-y) -> -(x*y)": lambda x, y: ops.mul(x, ops.neg(y)),
+    "x o x -> x": lambda x, y: ops.bitwise_and(ops.maximum(x, x), y),
+    "f(f(x)) -> x": lambda x, y: ops.add(ops.neg(ops.neg(x)), ops.bitwise_not(ops.bitwise_not(y))),
+    "x * 0 -> 0": lambda x, y: ops.add(ops.mul(x, full(0, x)), y),
+    "x o neutral -> x": lambda x, y: ops.maximum(ops.shl(x, full(0, x)), ops.mul(y, full(1, y))),
+    "narrow(widen(x)) -> x": lambda x, y: ops.sub(ops.cast(ops.cast(x, tn.i32), x.dtype), y),
+}
+
+
+@pytest.mark.parametrize("dtype", [tn.i8, tn.u8])
+@pytest.mark.parametrize("name", BYTES)
+def test_integer_rules_hold_for_every_pair_of_bytes(name: str, dtype: DType) -> None:
+    """A proof for eight bits: all values there are, those that wrap around included."""
+    leaves = [ops.input(f"x{i}", (256, 256), dtype) for i in range(2)]
+    graph = Graph("bytes", tuple(leaves), (), (BYTES[name](*leaves),))
+    report = explain(FXGraph.from_graph(graph), Policy(frozenset(("exact",))))
+    assert name in report.fired
+    every = np.arange(int(dtype.min), int(dtype.max) + 1).astype(dtype.numpy)
+    values = [np.repeat(every[:, None], 256, 1), np.repeat(every[None], 256, 0)]
+    np.testing.assert_array_equal(run(report.graph.to_graph(), values), run(graph, values))
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4])
+def test_every_two_permutations_compose(rank: int) -> None:
+    x = ops.input("x", (2, 3, 4, 5)[:rank], tn.i32)
+    every = list(itertools.permutations(range(rank)))
+    pairs = list(itertools.product(every, every))[:: 1 if rank < 4 else 19]
+    graph = Graph("turns", (x,), (), tuple(turn(turn(x, p), q) for p, q in pairs))
+    report = explain(FXGraph.from_graph(graph), Policy(frozenset(("exact",))))
+    assert sum(node.op == "permute" for node in report.graph.nodes) < len(every)
+    values = [np.arange(np.prod(x.shape), dtype=np.int32).reshape(x.shape)]
+    after, _ = evaluate_updates(report.graph.to_graph(), values, {})
+    for (p, q), found in zip(pairs, after, strict=True):
+        np.testing.assert_array_equal(found, values[0].transpose(p).transpose(q))
 
 
 @pytest.mark.parametrize("widths", [(64, 64, 64, 1), (1, 64, 64, 64)])
