@@ -8,6 +8,7 @@ A few in every run; more by a profile of hypothesis, which shrinks what it finds
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from teeny_compiler.fuzz import check_case, widened, with_gradients
+from teeny_compiler.internal import host_target
 from teeny_compiler.schedule import inplace
 from teeny_compiler.testing import Case, random_case
 from teeny_core import Graph, f32, f64, ops
@@ -59,3 +61,10 @@ def test_the_reference_is_wide() -> None:
     graph.verify()
     assert {node.dtype for node in graph.nodes} == {f64}
     assert len(graph.outputs) == 3
+
+
+def test_a_value_that_a_later_phase_needs_first(check: Any) -> None:
+    """A softmax with its gradient: a value of the first phase is first needed in the third."""
+    case = with_gradients(random_case(random.Random(1164).choice, 3))
+    arguments = case.graph, case.inputs, case.parameters
+    check(*arguments, rtol=1e-3, atol=1e-4, target=host_target())

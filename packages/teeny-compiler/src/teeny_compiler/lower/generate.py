@@ -203,7 +203,7 @@ class Generator(Evaluator):
             if self.phases.levels[i] != level:
                 continue
             place = self.phases.kept.get(i)
-            if place is not None and self.phases.phase[i] < phase:
+            if place is not None and place.phase < phase:
                 pointer = self.kept_address(i, place)
                 self.scopes[-1][i] = tl.load(pointer, None if place.scratch else self.mask)
                 continue

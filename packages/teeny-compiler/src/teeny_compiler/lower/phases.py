@@ -24,8 +24,9 @@ SCRATCH_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class Kept:
-    """Memory for a value between phases: an operand of the nest, or `scratch` elements."""
+    """Memory for a value from a phase on: an operand of the nest, or `scratch` elements."""
 
+    phase: int
     operand: int
     view: View
     scratch: int = 0
@@ -119,7 +120,7 @@ class Phases:
             if self.levels[i] == 0 or i in needed:
                 continue
             needed.add(i)
-            if not (i in kept and self.phase[i] < phase):
+            if not (i in kept and kept[i].phase < phase):
                 stack += self.nest.instructions[i].args
         return needed
 
@@ -130,16 +131,19 @@ class Phases:
         for store in self.nest.stores:
             at_once = self.store_phase(store) == self.phase[store.value]
             if at_once and self.levels[store.value] > 0:
-                kept.setdefault(store.value, Kept(store.operand, store.view))
-        computed: set[int] = set()
+                place = Kept(self.store_phase(store), store.operand, store.view)
+                kept.setdefault(store.value, place)
+        computed: dict[int, int] = {}  # the first phase that needs a value
         for phase in range(self.count):
             needed = self._needed(phase, kept)
-            again = {i for i in needed & computed if i not in kept and self.phase[i] < phase}
+            again = {i for i in needed if i in computed and i not in kept}
             outer = again - {a for i in again for a in self.nest.instructions[i].args}
             for i in sorted(outer):
-                if self._cost(i) >= KEEP_COST and (place := self._place(i, kept)) is not None:
-                    kept[i] = place
-            computed |= self._needed(phase, kept)
+                if self._cost(i) >= KEEP_COST:
+                    found = self._place(i, computed[i], kept)
+                    kept |= {} if found is None else {i: found}
+            for i in self._needed(phase, kept):
+                computed.setdefault(i, phase)
         return kept
 
     def _cost(self, root: int) -> int:
@@ -150,25 +154,26 @@ class Phases:
             cone |= new
         return sum(COSTS.get(self.nest.instructions[i].op, 1) for i in cone)
 
-    def _place(self, value: int, kept: dict[int, Kept]) -> Kept | None:
+    def _place(self, value: int, first: int, kept: dict[int, Kept]) -> Kept | None:
         """Return scratch for a value, or memory of a result where rows are of any length."""
-        return self._scratch(self.nest.instructions[value].dtype) or self._destination(value, kept)
+        dtype = self.nest.instructions[value].dtype
+        return self._scratch(first, dtype) or self._destination(value, first, kept)
 
-    def _destination(self, value: int, kept: dict[int, Kept]) -> Kept | None:
+    def _destination(self, value: int, first: int, kept: dict[int, Kept]) -> Kept | None:
         """Return the place of a result of the type that is written when the value is done with.
 
         What is read there must have been read before, at the same index or in earlier phases.
         """
-        first, dtype = self.phase[value], self.nest.instructions[value].dtype
+        dtype = self.nest.instructions[value].dtype
         for store in self.nest.stores:
-            place = Kept(store.operand, store.view)
+            place = Kept(first, store.operand, store.view)
             level = max(map(self.level_of, dims_of(store.view)), default=0)
             if self.nest.dtypes[store.operand] != dtype or level != self.levels[value]:
                 continue
             later = {p: self._needed(p, {**kept, value: place}) for p in range(first, self.count)}
             last = max(p for p, needed in later.items() if value in needed)
             held = [i for i, other in kept.items() if other.operand == store.operand]
-            free = all(self.phase[i] >= last and i == store.value for i in held)
+            free = all(kept[i].phase >= last and i == store.value for i in held)
             if free and self.store_phase(store) >= last > first:
                 del later[first]
                 if not self._is_read(store.operand, value, frozenset().union(*later.values())):
@@ -182,7 +187,7 @@ class Phases:
             for i, instruction in enumerate(self.nest.instructions)
         )
 
-    def _scratch(self, dtype: DType) -> Kept | None:
+    def _scratch(self, first: int, dtype: DType) -> Kept | None:
         """Row-major over the folded dims with the lanes innermost, rounded up to whole tiles."""
         lane, tile, dims = self.plan.lane, self.plan.tile, self.nest.dims
         strides = [0] * len(dims)
@@ -195,4 +200,4 @@ class Phases:
             size *= -(-extent // tile) * tile if dim == lane else extent
         if size * dtype.itemsize > SCRATCH_BYTES:
             return None
-        return Kept(-1, View(dims, tuple(strides), (len(dims),)), scratch=size)
+        return Kept(first, -1, View(dims, tuple(strides), (len(dims),)), scratch=size)
