@@ -75,15 +75,13 @@ def _read(texts: Sequence[str], names: Sequence[str]) -> Mapping[str, int]:
 
 
 def _random_inputs(graph: Graph, sizes: Mapping[str, int]) -> list[Any]:
-    """Return an array for each input: normal where it is floating, else zeros."""
-    import numpy as np
-    from teeny_core import substitute
+    """Return an array for each input: of [0, 1) where it is floating, else zeros."""
+    import teeny_core as tn
 
-    generator = np.random.default_rng(0)
+    tn.manual_seed(0)
     arrays = []
     for node in graph.inputs:
-        shape = substitute(node.shape, sizes)
-        normal = generator.standard_normal(shape, np.float32) if node.dtype.is_float else None
-        made = np.zeros(shape) if normal is None else normal
-        arrays.append(made.astype(node.dtype.numpy))
+        shape = tn.substitute(node.shape, sizes)
+        fill = tn.rand if node.dtype.is_float else tn.zeros
+        arrays.append(fill(shape, dtype=node.dtype).numpy())
     return arrays
