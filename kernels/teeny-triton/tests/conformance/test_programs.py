@@ -18,7 +18,8 @@ from .programs import STEPS, Machine, Plan
 
 pytest.importorskip("teeny_cpu")
 
-EXAMPLES = int(os.environ.get("TEENY_RANDOM_KERNELS", "60"))
+MORE = os.environ.get("TEENY_RANDOM_KERNELS")
+EXAMPLES = int(MORE or "60")
 PROGRAMS = 2
 
 extents = st.sampled_from([1, 2, 3, 5, 8, 13, 16, 32, 33, 64])
@@ -72,11 +73,12 @@ def check(plan: Plan) -> None:
 @given(plan=plans)
 @settings(
     max_examples=EXAMPLES,
+    derandomize=MORE is None,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_random_kernels(plan: Plan) -> None:
-    """`TEENY_RANDOM_KERNELS` says how many."""
+    """The same every time, unless `TEENY_RANDOM_KERNELS` says how many new ones to draw."""
     check(plan)
 
 
@@ -85,3 +87,28 @@ def test_random_kernels(plan: Plan) -> None:
 def test_a_kernel_with_everything(dtype: Any, shape: tuple[int, int]) -> None:
     steps = tuple((what, what + 1, 2 * what, what % 5) for what in range(len(STEPS)))
     check(Plan(*shape, dtype, steps))
+
+
+# Random kernels that compiled code still gets wrong, made as small as they can be.
+WRONG = {
+    "blocking has no place for the maximum of a column that is reduced again": Plan(
+        33, 1, i8, ((2, 0, 8, 7), (8, 10, 5, 6))
+    ),
+    "a row of a product differs where its factor was read back transposed": Plan(
+        32,
+        64,
+        i8,
+        ((9, 4, 4, 10), (9, 5, 5, 0), (9, 11, 3, 1), (10, 0, 9, 8), (6, 9, 6, 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(plan, marks=pytest.mark.xfail(reason=reason, strict=True))
+        for reason, plan in WRONG.items()
+    ],
+)
+def test_known_defects(plan: Plan) -> None:
+    check(plan)
