@@ -329,6 +329,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "softmax-1024": lambda: softmax(1024),
     "softmax-1000": lambda: softmax(1000),
     "softmax-5": lambda: softmax(5),
+    "softmax-short": lambda: softmax_of_rows(3, 100, 128, 1),
     "rows-long": lambda: softmax_of_rows(30, 200, 256),
     "rows-short": lambda: softmax_of_rows(40, 20, 32, 32),
     "rows-odd": lambda: softmax_of_rows(7, 300, 300, 7),

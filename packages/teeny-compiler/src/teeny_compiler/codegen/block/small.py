@@ -9,6 +9,7 @@ from teeny_triton import Target
 from teeny_triton.ir import Block, Op, Value, walk
 
 MOST_STEPS = 512  # instructions of a product that may be written out
+MOST_REDUCED = 4  # vectors that a reduction takes at once; a loop over more sheds their masks
 
 
 def register_elements(target: Target, lanes: int) -> int:
@@ -17,10 +18,14 @@ def register_elements(target: Target, lanes: int) -> int:
 
 
 def is_large_op(op: Op, most: int, lanes: int) -> bool:
-    """Whether an op has a tile of more than `most` elements, or is a long product."""
+    """Whether an op has a tile of more than `most` elements, or is a long sum or product."""
     if op.opcode == "dot":
         (rows, depth), (_, columns) = (x.type.shape for x in op.operands[:2])
         if rows * depth * columns > MOST_STEPS * lanes:
+            return True
+    if op.opcode == "reduce":
+        (x,) = op.operands
+        if x.type.shape[op.attrs["axis"]] > MOST_REDUCED * lanes > MOST_REDUCED:
             return True
     return any(x.type.size > most for x in (*op.operands, *op.results))
 
