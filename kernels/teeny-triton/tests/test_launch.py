@@ -13,8 +13,8 @@ import teeny_core as tn
 import teeny_triton.language as tl
 from teeny_core import DeviceError
 from teeny_triton import (
-    DeviceKernel,
     Config,
+    DeviceKernel,
     KernelError,
     Ptr,
     TypeVar,

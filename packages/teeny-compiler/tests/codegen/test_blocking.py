@@ -217,6 +217,35 @@ def attention(causal: bool) -> Case:
     return Case(f.function, grid, [*arrays, zeros(heads, length, depth)], {3: wanted})
 
 
+def slanted_masks(rows: int, columns: int) -> Case:
+    """Masks whose bound along one axis moves along the other."""
+    parameters = [("x", Ptr[f32]), ("o", Ptr[f32]), ("s", Ptr[f32]), ("p", Ptr[f32])]
+    with build_function("slanted", [*parameters, ("n", i32), ("m", i32)]) as f:
+        x, o, s, p, n, m = f.arguments
+        row, column = tl.arange(0, rows)[:, None], tl.arange(0, columns)[None, :]
+        at = row * columns + column
+        v = tl.load(x + at)
+        tl.store(o + at, v, row + column < n)
+        tl.store(s + tl.arange(0, rows), tl.sum(tl.load(x + at, row + column < n, 2.0), 1))
+        tl.store(s + rows + tl.arange(0, rows), tl.sum(tl.load(x + at, column < n - row, 0.0), 1))
+        across = tl.arange(0, rows)[None, :]
+        product = tl.dot(v, tl.load(x + at, at < m, 3.0).trans())
+        tl.store(p + row * rows + across, product)
+    n, m = rows // 2 + columns // 3, (rows - 1) * columns + columns // 2
+    x = random(rows, columns)
+    wide = x.astype(np.float64)
+    index = np.arange(rows)[:, None], np.arange(columns)[None, :]
+    slanted, linear = sum(index) < n, index[0] * columns + index[1] < m
+    sums = [np.where(slanted, wide, other).sum(1) for other in (2.0, 0.0)]
+    wanted = {
+        1: np.where(slanted, wide, 0.0),
+        2: np.concatenate(sums),
+        3: wide @ np.where(linear, wide, 3.0).T,
+    }
+    out = [zeros(rows, columns), zeros(2 * rows), zeros(rows, rows)]
+    return Case(f.function, (1,), [x, *out, n, m], wanted, 1e-4)
+
+
 def in_place_updates() -> Case:
     """Three arrays changed in place by expressions of one another, as an optimiser does."""
     n = 1500
@@ -325,6 +354,9 @@ def histogram() -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
+    "slanted-64x64": lambda: slanted_masks(64, 64),
+    "slanted-33x48": lambda: slanted_masks(33, 48),
+    "slanted-128x8": lambda: slanted_masks(128, 8),
     "gelu": gelu,
     "softmax-1024": lambda: softmax(1024),
     "softmax-1000": lambda: softmax(1000),

@@ -64,10 +64,8 @@ def limits_of(facts: Facts, matrix: Value, starts: Mapping[Value, Value]) -> Lim
         if op is None:
             continue
         if op.opcode == "load" and len(op.operands) > 1:
-            for axis in ROW_AND_COLUMN:
-                assert axis is not None
-                for bound in bounds(facts, op.operands[1], follows, axis):
-                    found[bound.comparison] = bound
+            for bound in _same_everywhere(facts, op.operands[1], follows, 2, 2):
+                found[bound.comparison] = bound
         elif op.opcode == "mod" and op not in wraps and _wraps(facts, op):
             wraps.append(op)
     return Limits(tuple(found.values()), tuple(wraps), matrix.type.shape)
@@ -80,10 +78,21 @@ def limits_of_rows(
     found: dict[Value, Bound] = {}
     uniform: dict[Op, None] = {}
     for mask, follows in masks:
-        for axis in range(len(outer)):
-            found.update((bound.comparison, bound) for bound in bounds(facts, mask, follows, axis))
+        for bound in _same_everywhere(facts, mask, follows, len(outer), len(outer) + 1):
+            found[bound.comparison] = bound
         uniform.update(dict.fromkeys(_uniform(facts, mask)))
-    return Limits(tuple(found.values()), (), outer, tuple(uniform))
+    return Limits(tuple(found.values()), (), (*outer, 1), tuple(uniform))
+
+
+def _same_everywhere(
+    facts: Facts, mask: Value, follows: Axes, count: int, rank: int
+) -> Iterator[Bound]:
+    """Yield the bounds along the first `count` axes whose limit is one for all of `rank` axes."""
+    for axis in range(count):
+        for bound in bounds(facts, mask, follows, axis):
+            others = (other for other in range(rank) if other != axis)
+            if not any(bound.varies_along(facts, other) for other in others):
+                yield bound
 
 
 def _uniform(facts: Facts, mask: Value) -> Iterator[Op]:

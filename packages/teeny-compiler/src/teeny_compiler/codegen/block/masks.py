@@ -30,6 +30,13 @@ class Bound:
     axes: Axes
     axis: int
 
+    def varies_along(self, facts: Facts, axis: int) -> bool:
+        """Whether the limit may differ from place to place along another axis of the loops."""
+        op = facts.definition[self.comparison]
+        places = [place for place, follows in enumerate(self.axes) if follows == axis]
+        steps = [[facts.step(operand, place) for operand in op.operands] for place in places]
+        return any(a is None or a != b for a, b in steps)
+
     def limit(self, e: Evaluator, outer: tuple[Place, ...]) -> tl.Tile:
         """Return how many elements along the axis it holds for (any number, not clipped)."""
         op = e.facts.definition[self.comparison]

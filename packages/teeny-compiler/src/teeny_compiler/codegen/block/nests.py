@@ -85,11 +85,18 @@ def clipped(limit: tl.Tile, extent: int) -> tl.Tile:
     return tl.maximum(tl.minimum(limit, extent), 0).to(i32)
 
 
-def bound_of(facts: Facts, group: Group, roots: Sequence[Root], axis: int) -> Bound | None:
-    """Find a comparison beyond which all of some roots do nothing along an axis of their space."""
+def bound_of(
+    facts: Facts, group: Group, roots: Sequence[Root], axis: int, spanned: Sequence[int] = ()
+) -> Bound | None:
+    """Find a comparison beyond which all of some roots do nothing along an axis of their space.
+
+    The limit is one for all places along the axes in `spanned`.
+    """
     for root in roots:
         for mask, follows in masks_of(facts, root):
             for bound in bounds(facts, mask, follows, axis):
+                if any(bound.varies_along(facts, other) for other in spanned):
+                    continue
                 if all(_stops(facts, group, other, bound) for other in roots):
                     return bound
     return None

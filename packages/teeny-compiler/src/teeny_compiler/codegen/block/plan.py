@@ -99,7 +99,8 @@ def groups(facts: Facts, roots: list[Root]) -> list[Group]:
 
 def _place(facts: Facts, group: Group, root: Root) -> int | None:
     """Return the first pass of a group in which a root may run, None if it must stand apart."""
-    aligned = root.outer == group.outer or root.space == group.outer
+    single = root.space == group.outer and root.kind != "reduce"
+    aligned = root.outer == group.outer or single
     folded = not root.is_by_rows or any(not other.is_by_rows for other in group.roots())
     if not aligned or folded:
         return None

@@ -35,9 +35,11 @@ class _Walk:
             self.extent = _square(space, turned, nest.lanes)
         rank = len(space)
         cut = space[-1] > self.extent[-1] and space[-1] % self.extent[-1] == 0
-        self.columns = bound_of(nest.facts, group, roots, rank - 1) if cut else None
+        wide = [axis for axis in range(rank - 1) if self.extent[axis] > 1]
+        self.columns = bound_of(nest.facts, group, roots, rank - 1, wide) if cut else None
         by_rows = rank > 1 and self.extent[-2] == 1 and space[-2] > 1
-        self.rows = bound_of(nest.facts, group, roots, rank - 2) if by_rows else None
+        wide.append(rank - 1)
+        self.rows = bound_of(nest.facts, group, roots, rank - 2, wide) if by_rows else None
 
     def emit(self) -> None:
         """Write the loops."""
