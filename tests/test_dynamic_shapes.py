@@ -55,7 +55,8 @@ def test_guards_are_printed_and_checked(images: Any) -> None:
 def test_attention_over_any_sequence(sizes: tuple[int, int], attention: Any) -> None:
     n, s = sizes
     q, k, v = (normal(n, 2, s, 8) for _ in range(3))
-    wanted = F.scaled_dot_product_attention(*map(torch.tensor, (q, k, v)), is_causal=True)
+    queries, keys, values = map(torch.tensor, (q, k, v))
+    wanted = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
     np.testing.assert_allclose(attention(q, k, v), wanted.numpy(), rtol=1e-4, atol=1e-5)
 
 

@@ -140,12 +140,13 @@ def test_scaled_matmul(form: str, large: int) -> None:
 @pytest.mark.parametrize(("heads", "length", "size"), [(1, 1, 8), (3, 40, 16)])
 def test_attention(heads: int, length: int, size: int, causal: bool, large: int) -> None:
     q, k, v, dout = (torch.randn(heads, length * large, size) for _ in range(4))
-    arrays = [x.numpy() for x in (q, k, v)]
-    out, norm = examples.attention(*arrays, causal=causal)
+    query, key, value = (x.numpy() for x in (q, k, v))
+    out, norm = examples.attention(query, key, value, causal=causal)
     inputs = [x.double().requires_grad_() for x in (q, k, v)]
     expected = torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal)
     close(out, expected)
     expected.backward(dout.double())
-    found = examples.attention_backward(dout.numpy(), *arrays, out, norm, causal=causal)
+    given = dout.numpy(), query, key, value, out, norm
+    found = examples.attention_backward(*given, causal=causal)
     for ours, theirs in zip(found, inputs, strict=True):
         close(ours, theirs.grad, 1e-4)
