@@ -154,6 +154,23 @@ def test_strided_operands(wide: Target):
     multiply(wide, a, b, out=np.full((10, 70), np.nan, np.float32)[:, :55])
 
 
+@pytest.mark.parametrize("which", ["a", "b"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("shape", [(12, 3, 5), (1, 16, 8), (33, 50, 17)])
+def test_repeated_operands(wide: Target, which, axis, shape):
+    """One number, row or column stands for all: strides of 0."""
+    m, n, k = shape
+    for ta, tb in ((False, False), (False, True), (True, False)):
+        shapes = {"a": (k, m) if ta else (m, k), "b": (n, k) if tb else (k, n)}
+        operands = {name: random(size, seed=i) for i, (name, size) in enumerate(shapes.items())}
+        few = (
+            [1, 1] if axis is None else [1 if i == axis else x for i, x in enumerate(shapes[which])]
+        )
+        operands[which] = np.broadcast_to(random(few, seed=2), shapes[which])
+        multiply(wide, operands["a"], operands["b"], ta, tb)
+        multiply(wide, operands["a"], operands["b"], ta, tb, constant=True)
+
+
 def test_long_depth_in_parts():
     small = Target("x86_64-unknown-linux-gnu", "", frozenset(), 128, 16, l2_bytes=4096)
     a, b = random((9, 200)), random((18, 200), seed=1)

@@ -282,8 +282,7 @@ def _source(
 ) -> tuple[Any, int]:
     """Choose where panels of B are read, and how many steps a copied one holds."""
     accumulator = product.accumulator
-    readable = product.b_column == 1 or product.b_column == 0
-    if readable and _reads_in_place(product, block, target):
+    if product.b_column == 1 and _reads_in_place(product, block, target):
         return "direct", 0
     if product.b.constant:
         return "packed", 0
