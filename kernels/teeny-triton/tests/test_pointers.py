@@ -113,10 +113,23 @@ def test_what_is_refused() -> None:
             kernel.function()
 
 
-def test_addresses_that_nobody_owns(mode: str) -> None:
-    if mode == "native":
-        pytest.skip("compiled code does not check addresses")
+def test_addresses_that_nobody_owns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter finds them; compiled code trusts what it is given, as C does."""
+    monkeypatch.setenv("TEENY_INTERPRET", "1")
     out, sizes = np.zeros(8, np.float32), np.ones(1, np.int32)
     for address in (0, 8, -5, 1 << 60):
         with pytest.raises(KernelError, match=r"null pointer|an address of no tensor"):
             double_all[(1,)](np.array([address]), sizes, out, 8, BLOCK=8)
+
+
+def test_the_constant_one_is_no_multiple_of_sixteen(mode: str) -> None:
+    """A launch keeps what is known of integers apart: `1 == True` must not mix them up."""
+
+    @triton.jit
+    def put(out, n):
+        tl.store(out, n)
+
+    out = np.full(1, -1, np.int32)
+    for n in (0, 1, 16, 1, 0, 5):
+        put[(1,)](out, n)
+        assert out[0] == n
