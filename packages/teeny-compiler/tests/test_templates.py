@@ -166,6 +166,14 @@ def test_a_permuted_result_is_written_in_its_place() -> None:
     assert len(run(Graph("moved", (x, w, b), (), (turned,)), [Products()], arrays).steps) == 1
 
 
+def test_a_permuted_result_whose_epilogue_is_refused_is_written_in_its_place() -> None:
+    x, w, r = leaf("x", 5, 6), leaf("w", 6, 7), leaf("r", 5, 7)
+    y = ops.permute(ops.add(ops.matmul(x, w), r), (1, 0))
+    template = Products(lambda request: request.epilogue is None)
+    arrays = [normal(5, 6), normal(6, 7), normal(5, 7)]
+    assert len(run(Graph("turned", (x, w, r), (), (ops.tanh(y),)), [template], arrays).steps) == 2
+
+
 def test_row_and_column_values_meet_in_an_epilogue() -> None:
     x, w, b, c = leaf("x", 5, 6), leaf("w", 6, 7), leaf("b", 7), leaf("c", 5, 1)
     scale = ops.mul(ops.broadcast_to(ops.exp(c), (5, 7)), ops.broadcast_to(b, (5, 7)))

@@ -174,8 +174,9 @@ class TemplateLowering:
         )
         if calls is None:
             return None
-        roots = group.roots or (number,)
-        rest = Group(roots, node.shape, stored=group.stored, copy=not group.roots)
+        rest = group
+        if not group.roots:
+            rest = Group((number,), node.shape, stored=group.stored, copy=True)
 
         def home(i: int) -> int | None:
             return RAW if i == number else storages.home(i)

@@ -92,8 +92,9 @@ def placed(nest: Nest, storages: Storages) -> Nest:
 def read_group(graph: FXGraph, group: Group, storages: Storages, body: Body | None = None) -> Nest:
     """Return the nest of a group.
 
-    With the `body` of its template the nest computes that as well; else the template's value is
-    an instruction `result`, and the nest is what comes after it.
+    With the `body` of its template the nest computes that as well; else the nest is what comes
+    after it, and the template's value is read from memory where it lies there, or else an
+    instruction `result`.
 
     Raises:
         InexpressibleError: when the group cannot be computed in one pass.
@@ -185,7 +186,8 @@ class _Reader:
             self._require_place(number, chain, self.row_view)
             if self.body is not None:
                 return self.body.emit(self)
-            return self.emit(Instruction("result", (), node.dtype))
+            if self.storages.home(number) is None:
+                return self.emit(Instruction("result", (), node.dtype))
         home = self._home(number)
         if home is not None:
             view = self._view(View.contiguous(node.shape), chain)
@@ -384,7 +386,7 @@ class _Reader:
 
     def _home(self, number: int) -> int | None:
         """The storage to read a node from; None for one that the group computes itself."""
-        if number in self.group.members and not self.group.copy:
+        if number in self.group.roots and not self.group.copy:
             return None
         return self.storages.home(number)
 
@@ -413,7 +415,7 @@ class _Reader:
         reduced = [axis in self.group.reduced for axis, parts in enumerate(factors) for _ in parts]
         flat = [v.refined(factors).reaxed((len(reduced),)) for v in (whole, *views)]
         # The axes of a template's result stay as they are: its epilogue is asked by axis.
-        joined = self.body is not None or self.group.template is None
+        joined = all(i.op != "result" for i in self.instructions)
         for dim in reversed(range(len(reduced) - 1) if joined else ()):
             if reduced[dim] == reduced[dim + 1] and all(joinable(v, dim) for v in flat[1:]):
                 flat = [join(v, dim) for v in flat]

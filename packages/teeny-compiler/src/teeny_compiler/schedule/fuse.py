@@ -360,7 +360,8 @@ def _last_reshape(graph: FXGraph, roots: Set[int], number: int) -> int:
 
 def _nest(graph: FXGraph, roots: Set[int], group: Group) -> Nest:
     def home(i: int) -> int | None:
-        return i if i in roots or graph.nodes[i].op in LEAVES else None
+        held = i in roots or graph.nodes[i].op in LEAVES
+        return i if held and i != group.template else None
 
     return read_group(graph, group, Storages(home, lambda i: (i,)))
 
