@@ -15,6 +15,7 @@ from teeny_core.device import device as get_device
 from teeny_core.device.base import Options
 from teeny_core.errors import TraceError
 from teeny_core.graph import Graph, Node, rebuild, topological
+from teeny_core.specialize import specialized
 from teeny_core.storage import Storage
 from teeny_core.tensor import AnyTensor, SymTensor, Tensor, realize
 from teeny_core.tree import LEAF, Structure, Tree, flatten
@@ -79,6 +80,8 @@ def compile(
     device: str | Device | None = None,
     parameters: Mapping[str, Tensor] | None = None,
     options: Options | None = None,
+    *,
+    specialize: Mapping[str, Sequence[int]] | None = None,
 ) -> Program:
     """Compile a graph for a device.
 
@@ -88,12 +91,22 @@ def compile(
         parameters: tensors that hold the parameters; those found by `trace` unless given. The
             program keeps their buffers, so that it sees what is assigned to them.
         options: settings of the compiler.
+        specialize: by the names of symbolic sizes, values that are hot: each combination of them,
+            at most 16, gets a program of its own, which calls with such inputs run; all others
+            run the one for any size.
 
     Raises:
         CompileError: when the device cannot compile it.
+        ShapeError: when no input has a size to specialise, or the graph cannot have its value.
+        ConfigError: when too many programs are asked for.
     """
     bound = {**graph.bindings, **(parameters or {})}
-    return get_device(device).compile(graph, bound, options)
+    target = get_device(device)
+
+    def compiled(graph: Graph) -> Program:
+        return target.compile(graph, bound, options)
+
+    return specialized(graph, specialize, compiled) if specialize else compiled(graph)
 
 
 def _named(function: Function, parameters: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
