@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from teeny_compiler.internal import KERNELS, CompileOptions, compile_watched, host_target
 from teeny_core import DType, Graph, Tensor, config
@@ -14,6 +15,9 @@ from teeny_cpu.kernel import CpuKernel
 from teeny_cpu.memory import CpuBuffer, empty
 from teeny_cpu.program import CpuProgram
 from teeny_cpu.runtime import num_threads
+
+if TYPE_CHECKING:
+    from teeny_triton.launch import Plan, Request
 
 
 class CpuDevice(Device):
@@ -39,11 +43,17 @@ class CpuDevice(Device):
             ConfigError: for an option that does not exist.
         """
         settings = CompileOptions.of(options)
-        compiled = compile_watched(graph, self.target, settings)
+        compiled = compile_watched(graph, self.target, settings, self.choose)
         program = CpuProgram(self, graph, parameters, compiled, settings)
         if config.get().debug >= KERNELS:
             program.watch()
         return program
+
+    def choose(self, request: Request, plans: Sequence[Plan]) -> int:
+        """Return which of several plans for an op is fastest, see `tuning`."""
+        from teeny_cpu.tuning import choose
+
+        return choose(request, plans)
 
     def allocate(self, shape: tuple[int, ...], dtype: DType) -> Buffer:
         """Return memory that begins at a cache line."""

@@ -239,9 +239,10 @@ class CpuProgram(Program):
         """The program that takes its times, where it writes them, and what it runs."""
         from teeny_cpu.profiling import Recorder
 
-        schedule, artifact = compile_timed(self._graph, self._device.target, self._options)
+        device = self._device
+        schedule, artifact = compile_timed(self._graph, device.target, self._options, device.choose)
         compiled = Compiled(artifact, {}, cached=False)
-        timed = CpuProgram(self._device, self._graph, self._parameters, compiled, self._options)
+        timed = CpuProgram(device, self._graph, self._parameters, compiled, self._options)
         return timed, Recorder(timed._library.address("teeny_record")), schedule
 
     def watch(self) -> None:

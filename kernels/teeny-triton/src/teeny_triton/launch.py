@@ -8,11 +8,11 @@ group `teeny.kernels`; a template that cannot serve a request returns None and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from teeny_core import Dim, DType, Shape
+from teeny_core import Dim, DType, Shape, symbols_of
 
 from teeny_triton.ir import Function
 from teeny_triton.language.tile import Tile
@@ -131,3 +131,53 @@ class Template(Protocol):
     def plan(self, request: Request, target: Target) -> Plan | None:
         """Return the launches for `request`, or None when this template does not serve it."""
         ...
+
+
+class Choices(Template, Protocol):
+    """A template that knows several ways to serve a request."""
+
+    def plans(self, request: Request, target: Target) -> Iterable[Plan]:
+        """Return the ways that are worth a measurement, that of `plan` first."""
+        ...
+
+
+Choose: TypeAlias = Callable[[Request, Sequence[Plan]], int]
+"""Says which of some plans for a request, the default first, is best."""
+
+
+def plans(template: Template, request: Request, target: Target) -> Iterable[Plan]:
+    """Return the ways in which a template serves a request, the default first, maybe none."""
+    if request.op not in template.ops:
+        return ()
+    several = getattr(template, "plans", None)
+    if several is not None:
+        found: Iterable[Plan] = several(request, target)
+        return found
+    plan = template.plan(request, target)
+    return () if plan is None else (plan,)
+
+
+def launches_once(plan: Plan, request: Request) -> frozenset[int]:
+    """Return the launches that only pack fixed operands into the template's own memory."""
+    fixed = {BufferArg("input", i) for i, x in enumerate(request.inputs) if x.constant}
+    found: set[int] = set()
+    for number, launch in enumerate(plan.launches):
+        numbers = [a.value for a in launch.arguments if isinstance(a, ScalarArg)]
+        reads, writes = _touched(launch)
+        packs = bool(reads) and reads <= fixed and all(a.kind == "temp" for a in writes)
+        if packs and not symbols_of((launch.grid, tuple(numbers))):
+            found.add(number)
+            fixed |= writes
+    others = [_touched(x)[1] for k, x in enumerate(plan.launches) if k not in found]
+    mixed = frozenset().union(*others)
+    return frozenset(k for k in found if not _touched(plan.launches[k])[1] & mixed)
+
+
+def _touched(launch: Launch) -> tuple[set[BufferArg], set[BufferArg]]:
+    """Return what a launch reads and what it writes."""
+    reads: set[BufferArg] = set()
+    writes: set[BufferArg] = set()
+    for parameter, argument in zip(launch.function.parameters, launch.arguments, strict=True):
+        if isinstance(argument, BufferArg):
+            (writes if parameter.written else reads).add(argument)
+    return reads, writes

@@ -29,6 +29,8 @@ from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.target import host_target
 
 if TYPE_CHECKING:
+    from teeny_triton.launch import Choose
+
     from teeny_compiler.codegen.cpu.program import Kernel
     from teeny_compiler.optimise import Policy
     from teeny_compiler.schedule import Schedule
@@ -44,12 +46,14 @@ class CompileOptions:
     `optimise` runs the e-graph; without it the graph is scheduled as it was traced. `fast` allows
     rules that keep the value over the real numbers but round elsewhere. `frozen` promises that
     parameters which the program does not write never change, so that work on them alone may be
-    done once; with `fast` it folds batch normalisation into weights.
+    done once; with `fast` it folds batch normalisation into weights. `tune` measures the ways that
+    kernel libraries know to compute an op, where they are several, and takes the fastest.
     """
 
     optimise: bool = True
     fast: bool = False
     frozen: bool = False
+    tune: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, str] | None) -> CompileOptions:
@@ -65,7 +69,8 @@ class CompileOptions:
                     f"the compiler has no option {name}={value}",
                     hint=f"options are {', '.join(f'{name}=on|off' for name in known)}",
                 )
-        return cls(**{name: value == "on" for name, value in (options or {}).items()})
+        given = {"tune": "on" if config.get().tune else "off", **(options or {})}
+        return cls(**{name: value == "on" for name, value in given.items()})
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class Context:
 
     target: Target
     options: CompileOptions
+    choose: Choose | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,8 @@ def _policy(options: CompileOptions) -> Policy:
 def _schedule(graph: FXGraph, context: Context) -> Schedule:
     from teeny_compiler.schedule import make_schedule
 
-    return make_schedule(graph, context.target, frozen=context.options.frozen)
+    frozen = context.options.frozen
+    return make_schedule(graph, context.target, frozen=frozen, choose=context.choose)
 
 
 def _tiles(schedule: Schedule, context: Context) -> str:
@@ -232,8 +239,10 @@ def compile_graph(
     return compile_watched(graph, target or host_target(), options or CompileOptions()).artifact
 
 
-def compile_watched(graph: Graph, target: Target, options: CompileOptions) -> Compiled:
-    """Compile a graph as `compile_graph` does, and say how it went."""
+def compile_watched(
+    graph: Graph, target: Target, options: CompileOptions, choose: Choose | None = None
+) -> Compiled:
+    """Compile a graph as `compile_graph` does, and say how it went; `choose` serves `tune`."""
     start = time.perf_counter()
     cache, debug = default_cache(), config.get().debug
     key = digest("program", compiler_key(), target.key, repr(options), graph.structural_hash())
@@ -246,13 +255,14 @@ def compile_watched(graph: Graph, target: Target, options: CompileOptions) -> Co
         return Compiled(artifact, seconds, cached=True)
     WORKERS.start(processors() if len(graph.nodes) >= LARGE else 1)
     times: dict[str, float] = {}
-    artifact = _run(graph, Context(target, options), STAGES[-1].name, debug, times)
+    context = Context(target, options, choose if options.tune else None)
+    artifact = _run(graph, context, STAGES[-1].name, debug, times)
     cache.put(key, artifact.anonymous(graph).to_bytes())
     return Compiled(artifact, times, cached=False)
 
 
 def compile_timed(
-    graph: Graph, target: Target, options: CompileOptions
+    graph: Graph, target: Target, options: CompileOptions, choose: Choose | None = None
 ) -> tuple[Schedule, Artifact]:
     """Compile a graph to a program that takes its times, see `codegen.cpu.timed`.
 
@@ -261,7 +271,7 @@ def compile_timed(
     """
     from teeny_compiler.codegen.cpu.timed import emit_timed
 
-    context = Context(target, options)
+    context = Context(target, options, choose if options.tune else None)
     modules: Modules = _run(graph, context, "llvm", debug=0)
     program = emit_timed(modules.schedule, modules.kernels, target)
     timed = replace(modules, texts={**modules.texts, "teeny_program": program})

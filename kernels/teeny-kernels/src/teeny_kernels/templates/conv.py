@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import teeny_triton.language as tl
-from teeny_core import Dim, DType, ceildiv
+from teeny_core import Dim, DType
 from teeny_triton import Target, Tile
 from teeny_triton.ir import Pointer
 from teeny_triton.launch import BufferArg, Launch, Operand, Plan, Request, Temp
 
 from teeny_kernels.kernels.correlation import Correlation
 from teeny_kernels.kernels.extremes import larger
-from teeny_kernels.kernels.sliding import Sliding, sliding
-from teeny_kernels.launching import Hook, buffer, launch, operand_buffer, output_buffer
+from teeny_kernels.launching import Hook, buffer, operand_buffer, output_buffer
 from teeny_kernels.templates import (
     conv_channels,
-    conv_cut,
+    conv_depthwise,
     conv_rows,
     conv_taps,
     conv_winograd,
     geometry,
 )
 from teeny_kernels.templates.conv_cut import Cut, Use
-
-PLANE_WORK = 200_000
-"""Products of a program where each channel is filtered by itself."""
-MOST_DEPTHWISE_ROWS = 7
-"""Rows of a block there, at most."""
-MOST_UNROLLED = 25
-"""Largest window there: it is unrolled."""
 
 
 class ConvTemplate:
@@ -40,18 +32,22 @@ class ConvTemplate:
 
     def plan(self, request: Request, target: Target) -> Plan | None:
         """Return the launches for `request`, None for symbolic image sizes."""
+        return next(iter(self.plans(request, target)), None)
+
+    def plans(self, request: Request, target: Target) -> Iterable[Plan]:
+        """Return the plans of every algorithm that serves `request`, the best by estimate first."""
         first, w = request.inputs
         x, y = (first, request.output) if request.op == "conv2d" else (request.output, first)
         g = geometry.read(request, x, w, y)
         if g is None or x.dtype.bits < 16:
-            return None
+            return ()
         if request.op == "conv2d":
             parts = [geometry.forward(g)]
         elif max(g.stride) > 1 and max(g.dilation) > 1:
-            return None
+            return ()
         else:
             parts = list(geometry.backward(g))
-        return _plan(parts, g.images, request, Hook.of(request.epilogue), target)
+        return _plans(parts, g.images, request, Hook.of(request.epilogue), target)
 
 
 class ConvPoolTemplate:
@@ -67,15 +63,19 @@ class ConvPoolTemplate:
 
     def plan(self, request: Request, target: Target) -> Plan | None:
         """Return the launches for `request`, None for symbolic image sizes."""
+        return next(iter(self.plans(request, target)), None)
+
+    def plans(self, request: Request, target: Target) -> Iterable[Plan]:
+        """Return the plans of every algorithm that serves `request`, the best by estimate first."""
         x, w, bias = request.inputs
         out = request.output
         rows, columns = out.shape[2] * 2, out.shape[3] * 2
         before = Operand((*out.shape[:2], rows, columns), out.strides, out.dtype)
         g = geometry.read(request, x, w, before)
         if g is None or x.dtype.bits < 16 or bias.strides != (1,):
-            return None
+            return ()
         hook = _relu_hook(bias, Hook.of(request.epilogue))
-        return _plan([geometry.forward(g)], g.images, request, hook, target, pool=True)
+        return _plans([geometry.forward(g)], g.images, request, hook, target, pool=True)
 
 
 TEMPLATES = (ConvTemplate(), ConvPoolTemplate())
@@ -100,7 +100,7 @@ def _relu_hook(bias: Operand, then: Hook) -> Hook:
     )
 
 
-def _plan(
+def _plans(
     parts: Sequence[Correlation],
     images: Dim,
     request: Request,
@@ -108,54 +108,37 @@ def _plan(
     target: Target,
     *,
     pool: bool = False,
-) -> Plan | None:
-    """Plan correlations that fill the output together."""
+) -> Iterator[Plan]:
+    """Yield plans of correlations that fill the output together: the best cut of each part first.
+
+    The plan after it takes the next best cut of each part that has one left.
+    """
     x, w = (operand_buffer(i, operand) for i, operand in enumerate(request.inputs[:2]))
     y = output_buffer(request.output, request.epilogue)
-    launches: list[Launch] = []
-    temps: list[Temp] = []
-    for of in parts:
-        if _is_depthwise(of) and not pool:
-            launches.append(_depthwise(of, Use(images, x, w, (), y, hook), target))
-            continue
-        cut = _best(of, x.dtype, target, pool)
-        if cut is None:
-            return None
-        kind = x.dtype.accumulator
-        own = tuple(buffer("temp", len(temps) + i, kind) for i in range(len(cut.sizes)))
-        temps += [Temp(size, kind) for size in cut.sizes]
-        launches += cut.launches(Use(images, x, w, own, y, hook))
-    return Plan(tuple(launches), tuple(temps))
+    cuts = [_cuts(of, x.dtype, target, pool) for of in parts]
+    if not all(cuts):
+        return
+    for rank in range(max(map(len, cuts), default=1)):
+        launches: list[Launch] = []
+        temps: list[Temp] = []
+        for found in cuts:
+            cut = found[min(rank, len(found) - 1)]
+            kind = x.dtype.accumulator
+            own = tuple(buffer("temp", len(temps) + i, kind) for i in range(len(cut.sizes)))
+            temps += [Temp(size, kind) for size in cut.sizes]
+            launches += cut.launches(Use(images, x, w, own, y, hook))
+        yield Plan(tuple(launches), tuple(temps))
 
 
-def _best(of: Correlation, dtype: DType, target: Target, pool: bool) -> Cut | None:
+def _cuts(of: Correlation, dtype: DType, target: Target, pool: bool) -> Sequence[Cut]:
+    """Return the cuts of the algorithms that compute a part, the cheapest first."""
+    apart = None if pool else conv_depthwise.choose(of, dtype, target)
+    if apart is not None:
+        return (apart,)
     cuts: list[Cut | None] = [
         conv_rows.choose(of, dtype, target, pool=pool),
         conv_channels.choose(of, dtype, target, pool=pool),
         None if pool else conv_taps.choose(of, dtype, target),
         None if pool else conv_winograd.choose(of, dtype, target),
     ]
-    return min((cut for cut in cuts if cut), key=lambda cut: cut.cycles, default=None)
-
-
-def _is_depthwise(of: Correlation) -> bool:
-    window = of.kernel[0] * of.kernel[1]
-    return of.groups > 1 and of.channels == of.filters == 1 and window <= MOST_UNROLLED
-
-
-def _depthwise(of: Correlation, use: Use, target: Target) -> Launch:
-    """Return the launch for channels that are filtered by themselves."""
-    accumulator = use.x.dtype.accumulator
-    blocks = max(1, -(-of.rows // MOST_DEPTHWISE_ROWS))
-    planes = max(1, PLANE_WORK // max(1, of.rows * of.columns * of.taps))
-    lanes = target.lanes(accumulator)
-    t = Sliding(of, "filter", True, accumulator, lanes, -(-of.rows // blocks), planes)
-    return launch(
-        sliding,
-        (ceildiv(use.images * of.groups, planes),),
-        {"x": use.x, "w": use.w, "y": use.y},
-        sizes={"images": use.images},
-        constants={"t": t},
-        hook=use.hook,
-        work=conv_cut.work(of, use.images, use.x.dtype),
-    )
+    return sorted((cut for cut in cuts if cut), key=lambda cut: cut.cycles)

@@ -13,16 +13,18 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from teeny_core import CompileError, Dim, DType, Node, TensorType, numel, symbols_of
+from teeny_core import CompileError, Dim, DType, Node, TensorType, numel
 from teeny_triton.launch import (
     BufferArg,
+    Choose,
     Epilogue,
-    Launch,
     Operand,
     Plan,
     Request,
     ScalarArg,
     Template,
+    launches_once,
+    plans,
 )
 from teeny_triton.target import Target
 
@@ -108,6 +110,7 @@ class TemplateLowering:
     templates: Sequence[Template]
     kernels: NestKernels
     fixed: Set[int] = frozenset()
+    choose: Choose | None = None
 
     def lower(self, group: Group, storages: Storages, label: str) -> Calls:
         """Return the launches that compute a group.
@@ -254,11 +257,25 @@ class TemplateLowering:
         request = Request(node.op, attrs, tuple(operands), result or in_order, epilogue)
         if _is_empty(*operands, in_order):
             templates = SERIAL
+        choice = self._choice(templates, request)
+        if choice is None:
+            return None
+        template, plan = choice
+        once = launches_once(plan, request)
+        return _resolve(plan, places, f"{label} by {template.name}", once)
+
+    def _choice(
+        self, templates: Sequence[Template], request: Request
+    ) -> tuple[Template, Plan] | None:
+        """Return the first way to serve a request, or of a library's ways the one to choose."""
+        known = self.templates if self.choose is not None and templates is not SERIAL else ()
+        ways = [(t, plan) for t in known for plan in plans(t, request, self.target)]
+        if self.choose is not None and ways:
+            return ways[self.choose(request, [plan for _, plan in ways])]
         for template in templates:
-            plan = template.plan(request, self.target) if node.op in template.ops else None
+            plan = template.plan(request, self.target) if request.op in template.ops else None
             if plan is not None:
-                once = _launches_once(plan, request)
-                return _resolve(plan, places, f"{label} by {template.name}", once)
+                return template, plan
         return None
 
 
@@ -274,32 +291,6 @@ def _only(storage: int) -> Callable[[int], Sequence[int]]:
 def _template(group: Group) -> int:
     assert group.template is not None
     return group.template
-
-
-def _launches_once(plan: Plan, request: Request) -> frozenset[int]:
-    """Return the launches that only pack fixed operands into the template's own memory."""
-    fixed = {BufferArg("input", i) for i, x in enumerate(request.inputs) if x.constant}
-    found: set[int] = set()
-    for number, launch in enumerate(plan.launches):
-        numbers = [a.value for a in launch.arguments if isinstance(a, ScalarArg)]
-        reads, writes = _touched(launch)
-        packs = bool(reads) and reads <= fixed and all(a.kind == "temp" for a in writes)
-        if packs and not symbols_of((launch.grid, tuple(numbers))):
-            found.add(number)
-            fixed |= writes
-    others = [_touched(x)[1] for k, x in enumerate(plan.launches) if k not in found]
-    mixed = frozenset().union(*others)
-    return frozenset(k for k in found if not _touched(plan.launches[k])[1] & mixed)
-
-
-def _touched(launch: Launch) -> tuple[set[BufferArg], set[BufferArg]]:
-    """Return what a launch reads and what it writes."""
-    reads: set[BufferArg] = set()
-    writes: set[BufferArg] = set()
-    for parameter, argument in zip(launch.function.parameters, launch.arguments, strict=True):
-        if isinstance(argument, BufferArg):
-            (writes if parameter.written else reads).add(argument)
-    return reads, writes
 
 
 def _resolve(plan: Plan, places: Mapping[BufferArg, Place], label: str, once: Set[int]) -> Calls:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from teeny_triton.launch import ScalarArg, Template
+from teeny_triton.launch import Choose, ScalarArg, Template
 from teeny_triton.target import Target
 
 from teeny_compiler.fxgraph import FXGraph
@@ -31,6 +31,7 @@ def make_schedule(
     templates: Sequence[Template] | None = None,
     *,
     frozen: bool = False,
+    choose: Choose | None = None,
 ) -> Schedule:
     """Return the kernel launches that compute a graph on a machine.
 
@@ -40,6 +41,7 @@ def make_schedule(
         templates: kernels of libraries; None: those of the installed ones.
         frozen: whether parameters that the graph does not update never change: what depends on
             them alone is then computed once.
+        choose: decides where a library knows several ways; None: its first one.
 
     Raises:
         CompileError: when the graph holds an op that nothing computes.
@@ -49,7 +51,7 @@ def make_schedule(
     fixed = fixed_values(ready, frozen=frozen)
     plan = with_reuse(plan_tasks(fuse(ready, fixed)))
     kernels = NestKernels(target)
-    lowering = TemplateLowering(ready, target, known, kernels, fixed)
+    lowering = TemplateLowering(ready, target, known, kernels, fixed, choose)
     lowered = [_lower(plan, task, kernels, lowering) for task in plan.tasks]
     return _Assembly(plan, lowered).schedule()
 
