@@ -20,6 +20,7 @@ from teeny_compiler.optimise.engine import Engine, Snapshot
 from teeny_compiler.optimise.extract import Problem, extract
 from teeny_compiler.optimise.merge import MERGE, merge_products
 from teeny_compiler.optimise.parts import in_parts
+from teeny_compiler.optimise.pieces import Joined, join_pieces
 from teeny_compiler.optimise.rebuild import rebuild
 from teeny_compiler.optimise.rule import Rule, Safety
 from teeny_compiler.optimise.rules import FACTS, RULES
@@ -109,9 +110,13 @@ def _missed(graph: FXGraph, policy: Policy, report: Report) -> dict[str, str]:
 @collection_paused()
 def _optimised(graph: FXGraph, policy: Policy, *, compare: bool) -> Report:
     folded = fold_constants(graph)
-    if len(folded.nodes) > MAX_NODES:
-        return _in_parts(folded, policy, compare=compare)
-    return _whole(folded, policy, compare=compare)
+    joined = join_pieces(folded) if "real" in policy.safety else Joined(folded)
+    large = len(joined.graph.nodes) > MAX_NODES
+    report = (_in_parts if large else _whole)(joined.graph, policy, compare=compare)
+    if not joined.fired:
+        return report
+    before = _whole(folded, policy, compare=True).before if compare and not large else report.before
+    return replace(report, before=before, fired={**joined.fired, **report.fired})
 
 
 def _in_parts(graph: FXGraph, policy: Policy, *, compare: bool) -> Report:
