@@ -19,10 +19,11 @@ from teeny_compiler.optimise.encode import Facts, encode
 from teeny_compiler.optimise.engine import Engine, Snapshot
 from teeny_compiler.optimise.extract import Problem, extract
 from teeny_compiler.optimise.merge import MERGE, merge_products
+from teeny_compiler.optimise.native import bindings
 from teeny_compiler.optimise.parts import in_parts
 from teeny_compiler.optimise.pieces import Joined, join_pieces
 from teeny_compiler.optimise.rebuild import rebuild
-from teeny_compiler.optimise.rule import Rule, Safety
+from teeny_compiler.optimise.rule import Fact, Rule, Safety
 from teeny_compiler.optimise.rules import FACTS, RULES
 from teeny_compiler.schedule.fixed import fixed_values, frozen_parameters
 
@@ -57,6 +58,11 @@ class Policy:
         """The rules that the policy allows."""
         allowed = (rule for rule in RULES if rule.safety in self.safety)
         return tuple(rule for rule in allowed if self.composites or rule.stage != "recognise")
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """The facts that the policy allows."""
+        return tuple(fact for fact in FACTS if fact.safety in self.safety)
 
 
 @dataclass(frozen=True)
@@ -138,12 +144,10 @@ def _in_parts(graph: FXGraph, policy: Policy, *, compare: bool) -> Report:
 
 
 def _whole(folded: FXGraph, policy: Policy, *, compare: bool) -> Report:
-    from egglog.bindings import EggSmolError
-
     facts = encode(folded, frozen_parameters(folded) if policy.frozen else frozenset())
     try:
         return _search(folded, facts, policy, compare=compare)
-    except (EggSmolError, CompileError) as error:
+    except (bindings().EggSmolError, CompileError) as error:
         _log.warning("%s is compiled as it is: a rule went wrong: %s", folded.name, error)
         return Report(folded, problem=f"a rule went wrong: {error}")
 
@@ -160,7 +164,7 @@ _engines = _Engines()
 
 def _engine(policy: Policy) -> Engine:
     if policy not in _engines.made:
-        _engines.made[policy] = Engine(policy.rules, FACTS)
+        _engines.made[policy] = Engine(policy.rules, policy.facts)
     return _engines.made[policy]
 
 
@@ -210,7 +214,7 @@ def saturate(engine: Engine, nodes: int) -> None:
             engine.step(*layout)
             _repeat(engine, limit, "analyse", *simplify)
     if recognise:
-        _repeat(engine, limit, "analyse", *recognise)
+        _repeat(engine, limit, "analyse", *simplify, *recognise)
     if fold:
         _repeat(engine, limit, "analyse", *simplify, *fold)
     _repeat(engine, 0, "analyse")
