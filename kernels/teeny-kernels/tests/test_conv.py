@@ -112,12 +112,32 @@ def test_each_algorithm(wide: Target, monkeypatch: pytest.MonkeyPatch, algorithm
             check(conv.CONV, op, attrs, inputs, shape, wide)
 
 
+@pytest.mark.parametrize("name", ["lenet2", "stride", "point", "groups"])
+def test_parts_of_channels(target: Target, monkeypatch: pytest.MonkeyPatch, name):
+    """A panel of filters that is too large for the first cache is summed part by part."""
+    monkeypatch.setattr(conv_channels, "_depth", lambda t, target: 2)
+
+    def choose(of, dtype, target, pool):
+        return [conv_channels.choose(of, dtype, target, pool=pool)]
+
+    monkeypatch.setattr(conv, "_cuts", choose)
+    attrs, x, w, dy = case(name)
+    x[0, 0, 1, 1], x[0, -1, -1, -1] = np.nan, np.inf
+    check(conv.CONV, "conv2d", attrs, (x, w), dy.shape, target)
+    if name == "lenet2":
+        check_pooled(attrs, x, w, dy.shape, target)
+
+
 @pytest.mark.parametrize("name", ["lenet1", "lenet2", "wide", "stride", "depthwise"])
 def test_with_relu_and_pooling(target: Target, name):
     attrs, x, w, dy = case(name)
-    bias = np.random.default_rng(2).standard_normal(w.shape[0]).astype(np.float32)
     x[0, 0, 1, 1] = np.nan
-    n, f, rows, columns = dy.shape
+    check_pooled(attrs, x, w, dy.shape, target)
+
+
+def check_pooled(attrs, x, w, shape, target):
+    bias = np.random.default_rng(2).standard_normal(w.shape[0]).astype(np.float32)
+    n, f, rows, columns = shape
     out = np.full((n, f, rows // 2, columns // 2), np.nan, np.float32)
     request = Request(
         "conv2d_relu_max_pool2d", attrs, (operand(x), operand(w), operand(bias)), operand(out)

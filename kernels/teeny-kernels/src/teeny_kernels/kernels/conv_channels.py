@@ -37,6 +37,9 @@ class Channels:
         pool: whether the largest of each 2 x 2 square is stored, not the squares.
         fetched: numbers of the next panel that are fetched into the second cache for each channel
             of each block, so that all blocks of an image fetch all of it; 0: none are.
+        depth: channels that all blocks of a run are summed over before the next ones, where a
+            panel is too large for the first cache: what is fetched is then the next part of it.
+            Sums wait in scratch memory meanwhile; 0: all channels at once.
     """
 
     of: Correlation
@@ -50,6 +53,7 @@ class Channels:
     slab: Slab | None
     pool: bool = False
     fetched: int = 0
+    depth: int = 0
 
     @property
     def width(self) -> int:
@@ -137,21 +141,34 @@ def conv_channels(
         at, plane = slab - first * of.stride[0] * t.slab.pitch, t.slab.plane
         pitch, beside = t.slab.pitch, 1
 
+    sums = tl.scratch(t.run * of.columns * t.width, t.accumulator) if t.depth else None
+
     def block(
-        panel: Any, vectors: int, valid: Any, row: Any, nr: int, column: Any, nc: int
+        panel: Any, vectors: int, valid: Any, row: Any, nr: int, column: Any, nc: int, start: Any
     ) -> None:
-        """Compute rows [row, row + nr) by columns [column, column + nc) for a panel of filters."""
+        """Compute rows [row, row + nr) by columns [column, column + nc) for a panel of filters.
+
+        With a depth, add the channels from `start` on to what is summed up.
+        """
         width = vectors * t.lanes
         below = row + tl.arange(0, nr)[:, None, None]
         across = column + tl.arange(0, nc)[None, :, None]
         lane = tl.arange(0, width)[None, None, :]
         left = at + below * of.stride[0] * pitch + across * of.stride[1] * beside
         right = w + (group * t.all_panels + panel) * (of.taps * t.width) + lane
-        acc = tl.zeros((nr, nc, width), t.accumulator)
         low, high = clipped(row, nr, of)
-        part = (row // t.rows * tl.cdiv(of.columns, t.columns) + column // t.columns) * of.channels
-        following = right + of.taps * t.width + part * t.fetched
-        for c in range(of.channels):
+        channels: Any = of.channels
+        if t.depth:
+            waiting = sums + ((below - first) * of.columns + across) * t.width + lane
+            acc = tl.load(waiting, start > 0)
+            channels = tl.minimum(t.depth, of.channels - start)
+            left += start * plane
+            right += start * (of.taps // of.channels * t.width)
+        else:
+            acc = tl.zeros((nr, nc, width), t.accumulator)
+        part = (row // t.rows * tl.cdiv(of.columns, t.columns) + column // t.columns) * channels
+        following = right + channels * (of.taps // of.channels * t.width) + part * t.fetched
+        for c in range(channels):
             for line in tl.static_range(0, t.fetched, t.lanes):
                 tl.prefetch(following + c * t.fetched + line, 2)
             for i in range(low, high):
@@ -161,6 +178,24 @@ def conv_channels(
                     weight = tl.load(taps + j * t.width)
                     value = tl.load(seen + j * of.dilation[1] * beside).to(t.accumulator)
                     acc = acc + value * weight
+        if t.depth:
+            tl.store(waiting, acc)
+        else:
+            results(acc, panel, valid, row, column)
+
+    def collect(
+        panel: Any, vectors: int, valid: Any, row: Any, nr: int, column: Any, nc: int, start: Any
+    ) -> None:
+        """Store a block whose sums are complete."""
+        below = row - first + tl.arange(0, nr)[:, None, None]
+        across = column + tl.arange(0, nc)[None, :, None]
+        lane = tl.arange(0, vectors * t.lanes)[None, None, :]
+        acc = tl.load(sums + (below * of.columns + across) * t.width + lane)
+        results(acc, panel, valid, row, column)
+
+    def results(acc: Any, panel: Any, valid: Any, row: Any, column: Any) -> None:
+        """Take the largest of each square, if it is asked for, and store a block."""
+        nr, nc, width = acc.shape
         if t.pool:
             pairs = acc.reshape(nr // 2, 2, nc // 2, 2, width)
             finish(pairs.max(3).max(1), panel, valid, row // 2, column // 2)
@@ -185,22 +220,33 @@ def conv_channels(
         place = result + filter * of.y[2] + below * of.y[3] + across * of.y[4]
         tl.store(place, EPILOGUE(value, index, mask, extra), mask)
 
-    def by_columns(panel: Any, vectors: int, valid: Any, row: Any, nr: int) -> None:
+    def by_columns(
+        work: Any, panel: Any, vectors: int, valid: Any, row: Any, nr: int, start: Any
+    ) -> None:
         whole, rest = of.columns // t.columns, of.columns % t.columns
         for k in range(whole):
-            block(panel, vectors, valid, row, nr, k * t.columns, t.columns)
+            work(panel, vectors, valid, row, nr, k * t.columns, t.columns, start)
         if rest != 0:
-            block(panel, vectors, valid, row, nr, whole * t.columns, rest)
+            work(panel, vectors, valid, row, nr, whole * t.columns, rest, start)
 
-    def by_rows(panel: Any, vectors: int, valid: Any) -> None:
+    def by_rows(work: Any, panel: Any, vectors: int, valid: Any, start: Any) -> None:
         whole = (last - first) // t.rows
         for k in tl.range(whole):
-            by_columns(panel, vectors, valid, first + k * t.rows, t.rows)
+            by_columns(work, panel, vectors, valid, first + k * t.rows, t.rows, start)
         if of.rows % t.rows != 0 and last - first > whole * t.rows:
-            by_columns(panel, vectors, valid, first + whole * t.rows, of.rows % t.rows)
+            row = first + whole * t.rows
+            by_columns(work, panel, vectors, valid, row, of.rows % t.rows, start)
+
+    def by_depth(panel: Any, vectors: int, valid: Any) -> None:
+        if t.depth:
+            for start in tl.range(0, of.channels, t.depth):
+                by_rows(block, panel, vectors, valid, start)
+            by_rows(collect, panel, vectors, valid, 0)
+        else:
+            by_rows(block, panel, vectors, valid, 0)
 
     full, rest = of.filters // t.width, of.filters % t.width
     for panel in tl.range(first_panel, tl.minimum(first_panel + t.panels, full)):
-        by_rows(panel, t.vectors, None)
+        by_depth(panel, t.vectors, None)
     if rest != 0 and first_panel + t.panels > full:
-        by_rows(full, tl.cdiv(rest, t.lanes), rest if rest % t.lanes != 0 else None)
+        by_depth(full, tl.cdiv(rest, t.lanes), rest if rest % t.lanes != 0 else None)

@@ -27,6 +27,9 @@ TURNING = 4.0
 LONG_TAPS, FEW_BLOCKS = 256, 16
 """A panel of so many taps that meets so few blocks of pixels leaves time to fetch the next one."""
 
+LEAST_DEPTH = 4
+"""Channels that are worth summing by themselves: sums are read and written again for each part."""
+
 
 @dataclass(frozen=True)
 class ChannelsCut(Cut):
@@ -103,6 +106,7 @@ def choose(
         pitch = -(-max(1, of.reach(of.columns, 1)) // lanes) * lanes
         slab = Slab(of.reach(run, 0), pitch, lanes)
     cut = replace(best, run=run, panels=panels, slab=slab, fetched=_fetched(best))
+    cut = replace(cut, depth=_depth(cut, target))
     return ChannelsCut(target, cut)
 
 
@@ -120,6 +124,20 @@ def _blocks(
                 if (rows * columns + 1) * vectors + spare <= registers:
                     yield vectors, rows, columns
                     break
+
+
+def _depth(t: Channels, target: Target) -> int:
+    """Return how many channels to sum before the next ones: 0 for all, where a panel is small.
+
+    A part of a panel takes a quarter of the first cache, the channels that it meets a half.
+    """
+    of, itemsize = t.of, t.accumulator.itemsize
+    window = of.kernel[0] * of.kernel[1] * t.width * itemsize
+    plane = of.reach(t.run, 0) * of.reach(of.columns, 1) * itemsize
+    if of.channels * window <= target.l1_bytes * 3 // 4:
+        return 0
+    depth = min(target.l1_bytes // 4 // window, target.l1_bytes // 2 // plane)
+    return depth if LEAST_DEPTH <= depth < of.channels else 0
 
 
 def _parts(t: Channels, target: Target) -> tuple[int, int]:
