@@ -40,10 +40,13 @@ def test_all_models_are_there() -> None:
 def test_the_usual_size_has_the_same_tensors(entry: Entry) -> None:
     ours, theirs = entry.pair(entry.usual)
     state = theirs.state_dict()
-    assert list(ours.state_dict()) == list(state)
+    types = {name: str(value.dtype).removeprefix("torch.") for name, value in state.items()}
+    found = {name: str(np.asarray(value).dtype) for name, value in ours.state_dict().items()}
+    assert list(found.items()) == list(types.items())
     inputs, target = entry.usual.batch_of(1)
     handles = [tn.SymTensor.input(tn.dtype(a.dtype), ("n", *a.shape[1:])) for a in inputs]
     (output,) = tn.trace(ours, *handles).outputs
+    assert output.dtype == tn.f32
     if entry.loss == "CrossEntropyLoss":  # classes are axis 1, of which the target has one
         assert (output.shape[0], *output.shape[2:]) == (handles[0].shape[0], *target.shape[1:])
     else:

@@ -29,7 +29,7 @@ class VisionTransformer(nn.Layer[[AnyTensor], AnyTensor]):
     ) -> None:
         tokens = (side // patch) ** 2 + 1
         self.patches = nn.Conv2d(3, width, patch, patch)
-        self.class_token = nn.Parameter(np.zeros((1, 1, width)))
+        self.class_token = nn.Parameter(np.zeros((1, 1, width), np.float32))
         self.positions = nn.Parameter(nn.init.normal((1, tokens, width), 0.0, 0.02))
         self.blocks = nn.LayerList(
             nn.TransformerEncoderLayer(
