@@ -214,6 +214,10 @@ STAGES = (
 EXPLAIN = "explain"
 """No stage, but printed like one: what the optimiser did."""
 
+DRAWN = ".svg"
+GRAPHS = ("graph", "fxgraph", "optimised", "schedule")
+"""The stages that can be drawn: `graph.svg` and so on."""
+
 
 # --- running it -----------------------------------------------------------------------------------
 
@@ -286,19 +290,28 @@ def emit(
 ) -> str:
     """Return the text of a stage of the compilation of `graph`, or what the optimiser did.
 
+    With `.svg` behind its name, a stage that is a graph is drawn.
+
     Raises:
         CompileError: when there is no such stage, or the graph cannot be lowered.
     """
     if stage == EXPLAIN:
         return _explained(graph, Context(target or host_target(), options or CompileOptions()))
-    found = {item.name: item for item in STAGES}.get(stage)
-    if found is None:
-        names = ", ".join((*(item.name for item in STAGES), EXPLAIN))
+    name = stage.removesuffix(DRAWN)
+    found = {item.name: item for item in STAGES}.get(name)
+    if found is None or (name != stage and name not in GRAPHS):
+        names = ", ".join((*(item.name for item in STAGES), *(n + DRAWN for n in GRAPHS), EXPLAIN))
         raise CompileError(f"no stage is named {stage!r}", hint=f"stages are {names}")
     machine = target or host_target()
     context = Context(machine, options or CompileOptions())
-    value = _run(graph, context, stage, config.get().debug)
-    return found.text(value, context)
+    value = _run(graph, context, name, config.get().debug)
+    return found.text(value, context) if name == stage else _drawn(value)
+
+
+def _drawn(value: Any) -> str:
+    from teeny_compiler.draw import picture, svg
+
+    return svg(picture(value))
 
 
 def _explained(graph: Graph, context: Context) -> str:

@@ -15,6 +15,8 @@ from teeny_cli.compile import EXAMPLES as COMPILE_EXAMPLES
 from teeny_cli.compile import compile_model
 from teeny_cli.devices import devices
 from teeny_cli.failure import INTERRUPTED, report
+from teeny_cli.graph import EXAMPLES as GRAPH_EXAMPLES
+from teeny_cli.graph import draw_model
 from teeny_cli.help import examples
 from teeny_cli.plugins import PluginGroup
 from teeny_cli.predict import EXAMPLES as PREDICT_EXAMPLES
@@ -48,6 +50,7 @@ app = typer.Typer(
 app.add_typer(train_app, name="train")
 app.command("predict", epilog=PREDICT_EXAMPLES)(predict)
 app.command("compile", epilog=COMPILE_EXAMPLES)(compile_model)
+app.command("graph", epilog=GRAPH_EXAMPLES)(draw_model)
 app.command("profile", epilog=PROFILE_EXAMPLES)(profile_model)
 app.command("check", epilog=CHECK_EXAMPLES)(check)
 app.command("devices", epilog=examples("teeny devices", "teeny devices --json"))(devices)

@@ -152,6 +152,14 @@ class Program(ABC):
             return str(self.graph)
         raise DeviceError(f"no stage is named {stage!r}", hint="this program has: graph")
 
+    def to_svg(self, stage: str = "schedule") -> str:
+        """Draw a stage of compilation that is a graph: graph, fxgraph, optimised or schedule.
+
+        Raises:
+            TeenyError: when the device does not draw a stage of that name.
+        """
+        return self.emit(f"{stage}.svg")
+
     def profile(self, *arguments: Tree, runs: int = 20) -> Any:
         """Run several times and return where the time goes; what it knows depends on the device.
 
