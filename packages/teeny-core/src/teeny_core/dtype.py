@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import Any, Optional, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -24,6 +24,12 @@ class DType:
     name: str
     kind: str
     bits: int
+
+    def __or__(self, other: None) -> Any:
+        """Return the annotation of a number of this type or None, `i32 | None`, as classes do."""
+        return Optional[self] if other is None else NotImplemented  # noqa: UP045
+
+    __ror__ = __or__
 
     @property
     def itemsize(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Optional
 
 import ml_dtypes
 import numpy as np
@@ -35,6 +36,12 @@ def test_names_round_trip(dtype: tn.DType) -> None:
     assert tn.dtype(dtype.numpy) is dtype
     assert tn.dtype(dtype.numpy.name) is dtype
     assert dtype.itemsize == dtype.numpy.itemsize
+
+
+def test_unions_with_none_are_annotations() -> None:
+    assert (tn.f32 | None) == (None | tn.f32) == Optional[tn.f32]  # noqa: UP045
+    with pytest.raises(TypeError, match="unsupported operand"):
+        tn.f32 | tn.i32  # type: ignore[operator]
 
 
 def test_python_types() -> None:
