@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import warnings
 from collections import namedtuple
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Optional
 
 import ml_dtypes
 import numpy as np
@@ -266,6 +266,46 @@ def test_named_tuples_keep_their_names() -> None:
         assert out[0] == 4 * factor
 
 
+class Vector(NamedTuple):
+    array: Ptr[f32] | None
+    n: Any
+    BLOCK: constexpr
+
+
+@kernel
+def total(vector: Vector, more, out):
+    i = tl.arange(0, vector.BLOCK)
+    value = tl.full((), 0.5, f32)
+    if vector.array is not None:
+        value += tl.sum(tl.load(vector.array + i, mask=i < vector.n, other=0.0))
+    for each in tl.static_range(more.BLOCK):
+        value += each
+    tl.store(out, value)
+
+
+@pytest.mark.usefixtures("mode")
+def test_named_tuples_with_fields_that_are_constants() -> None:
+    x, out = np.arange(10, dtype=np.float32), np.zeros(1, np.float32)
+    constant = constexpr(4)  # says it where no annotation does
+    for vector, expected in ((Vector(x, 5, 8), 16.5), (Vector(x, 9, 16), 42.5)):
+        total[(1,)](vector, Vector(None, None, constant), out)
+        assert out[0] == expected
+    total[(1,)](Vector(None, 5, 8), Vector(x, 1, constexpr(0)), out)
+    assert out[0] == 0.5
+    with pytest.raises(KernelError, match="argument `vector_0` must be ptr<f32>, not ptr<f64>"):
+        total[(1,)](Vector(x.astype(np.float64), 5, 8), Vector(None, None, constant), out)
+
+
+def test_user_classes_of_tiles_are_refused() -> None:
+    with pytest.raises(KernelError, match="`Queue` cannot become a type of kernels") as caught:
+
+        @tl.core._aggregate
+        class Queue:
+            pass
+
+    assert caught.value.hint == "make it a NamedTuple"
+
+
 # --- annotations ---
 
 
@@ -364,6 +404,50 @@ def test_a_default_needs_not_be_of_the_type_declared() -> None:
     for wrong in ({"bias": "text"}, {"bias": 3}, {"n": None}, {"n": "2"}):
         with pytest.raises(KernelError, match="must be"):
             maybe[(1,)](out, **wrong)
+
+
+@kernel
+def optional(
+    x: Ptr[T] | None,
+    out: Ptr[f32],
+    n: i32 | None,
+    more: Optional[Ptr[f32, contiguous]],  # noqa: UP045 - others say so
+    k: constexpr[int] | None = None,
+):
+    value = tl.full((), 0.25 if k is None else k, f32)
+    if x is not None:
+        value += tl.load(x).to(f32)
+    if n is not None:
+        value += n
+    tl.store(out, value if more is None else value + tl.load(more))
+
+
+@pytest.mark.usefixtures("mode")
+def test_none_where_the_annotation_says_so() -> None:
+    assert str(optional.specs["x"]) == "ptr<T> or None"
+    x, out = np.float32([3]), np.zeros(1, np.float32)
+    given = {(None, None, None): 0.25, (x.tobytes(), None, None): 3.25, (None, 5, None): 5.25,
+             (None, 7, x.tobytes()): 10.25}  # fmt: skip
+    for (first, n, more), expected in given.items():
+        arrays = [None if each is None else x for each in (first, more)]
+        optional[(1,)](arrays[0], out, n, arrays[1])
+        assert out[0] == expected
+    optional[(1,)](x, out, 1, x, 2)
+    assert out[0] == 9
+    pair = np.float32([[1, 2], [3, 4]])
+    wrong: list[tuple[Any, ...]] = [
+        (x, None, 1, None), (np.float64([3]), out, 1, None), (3, out, 1, None),
+        (x, out, 0.5, None), (x, out, "1", None), (x, out, 1, pair.T), (x, out, 1, None, 0.5),
+    ]  # fmt: skip
+    for arguments in wrong:
+        with pytest.raises(KernelError, match="must be"):
+            optional[(1,)](*arguments)
+
+
+def test_a_union_that_holds_for_no_pointer() -> None:
+    with pytest.raises(TypeError, match="unsupported operand"):
+        Ptr[f32] | Ptr[bf16]
+    assert Optional[Ptr[f32]] == (None | Ptr[f32])  # noqa: UP045
 
 
 @pytest.mark.usefixtures("mode")

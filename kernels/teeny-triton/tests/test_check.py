@@ -64,6 +64,8 @@ def cases(checked: Checked) -> int:
         ("x: Ptr[f32], more: tuple[Ptr[T], U]", 6),
         ("x: Ptr[T], *more: Ptr[T]", 2),
         ("x, bias=None", 3),
+        ("x: Ptr[f32], bias: Ptr[T] | None", 3),
+        ("x: Ptr[T], bias: Ptr[T] | None, n: i32 | None = None", 8),
         ("x, n, *rest", 3),
     ],
 )

@@ -37,15 +37,29 @@ GOOD = """
         tl.store(y + i, tl.load(x + i, mask=i < n).to(f32) * 2, mask=i < n)
 
 
+    MODE: constexpr = constexpr("add")
+
+
     @kernel(check={"BLOCK": (64, 128)}, do_not_specialize=["n"])
-    def fill(x: Ptr[f32], n: i32, BLOCK: constexpr) -> None:
-        tl.store(x, n)
+    def fill(
+        x: Ptr[f32],
+        bias: Ptr[f32] | None,
+        n: i32,
+        BLOCK: constexpr = 64,
+        STEPS: constexpr[int | None] = None,
+        mode: constexpr[Literal["add", "mul"]] = "add",
+    ) -> None:
+        i = tl.arange(0, BLOCK)
+        if bias is not None and mode == MODE:
+            tl.store(x + i, tl.load(bias + i) + n, mask=i < n)
+        for _ in tl.static_range(STEPS or 1):
+            tl.store(x, n)
 
 
     x = np.zeros(3)
     double[(1,)](x, x, 1.0, 3, mode="add")
-    fill[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](x, 3, BLOCK=64)
-    print(fill.warmup(x, 3, BLOCK=64, grid=(1,)))
+    fill[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](x, None, 3, BLOCK=64)
+    print(fill.warmup(x, x, 3, grid=(1,)))
 """
 
 

@@ -20,6 +20,7 @@ from teeny_triton.frontend import (
     Group,
     KernelFunction,
     Kind,
+    Maybe,
     Spec,
     Structure,
     Tuple,
@@ -29,8 +30,8 @@ from teeny_triton.frontend import (
     match,
 )
 from teeny_triton.ir import Pointer
+from teeny_triton.language.constants import constexpr
 from teeny_triton.language.control import Facts
-from teeny_triton.language.dtypes import constexpr
 from teeny_triton.language.patterns import DTypeVariable
 from teeny_triton.language.static import unwrapped as unwrapped
 from teeny_triton.tools import TensorDescriptor
@@ -138,7 +139,7 @@ class _Binder:
         for name in arguments:
             kind = found[name]
             if is_fixed(kind):
-                constants.append((name, unwrapped(arguments[name])))
+                constants.append((name, value_of(kind)))
             else:
                 kinds.append((name, kind))
         facts = tuple(sorted(self.facts.items()))
@@ -146,9 +147,15 @@ class _Binder:
 
     def argument(self, name: str, root: str, spec: Spec, value: Any) -> Structure:
         """Return what a kernel is compiled for, of the parameter `root` or of an item of it."""
-        value = unwrapped(value)
+        is_constant, value = isinstance(value, constexpr), unwrapped(value)
+        if isinstance(spec, Maybe):
+            if value is None:
+                return fixed(value)
+            spec = spec.something
         if isinstance(spec, Constexpr):
             check_constant(name, spec, value)
+            return fixed(value)
+        if is_constant:
             return fixed(value)
         if isinstance(value, tuple | list):
             return self.items(name, root, spec, value)
@@ -264,6 +271,14 @@ def fixed(value: Any) -> Fixed:
 def is_fixed(kind: Structure) -> bool:
     """Whether all of an argument is known when the kernel is built."""
     return all(map(is_fixed, kind.items)) if isinstance(kind, Group) else isinstance(kind, Fixed)
+
+
+def value_of(kind: Structure) -> Any:
+    """Return an argument all of which is known when the kernel is built."""
+    if isinstance(kind, Group):
+        return kind.make(*map(value_of, kind.items))
+    assert isinstance(kind, Fixed)
+    return kind.value
 
 
 def has_memory(value: Any) -> bool:

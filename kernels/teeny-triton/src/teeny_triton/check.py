@@ -33,7 +33,7 @@ from teeny_triton.arguments import MockTensor
 from teeny_triton.compatibility import compatible
 from teeny_triton.decorator import Kernel
 from teeny_triton.errors import CompilationError, KernelError
-from teeny_triton.frontend import Constexpr, Free, Spec, Tuple, specialise, stated
+from teeny_triton.frontend import Constexpr, Free, Maybe, Spec, Tuple, specialise, stated
 from teeny_triton.inference import called, pointers, returns_value
 from teeny_triton.ir import Pointer
 from teeny_triton.language.patterns import DTypeVariable, PointerPattern
@@ -220,9 +220,12 @@ class _Choices:
             return [_fixed(value) for value in self.values[name]]
         if isinstance(spec, Constexpr):
             return [_fixed(value) for value in self.constants(name, spec)]
+        if isinstance(spec, Maybe):
+            absent = _fixed(_Constant(None))
+            return [absent, *self.options(name, spec.something, variables)]
         parameter = self.base.signature.parameters[name]
         if isinstance(spec, Tuple):
-            if not any(isinstance(item, Free | Tuple | Constexpr) for item in spec.items):
+            if not any(isinstance(x, Free | Tuple | Constexpr | Maybe) for x in spec.items):
                 makers = [self.item(item, variables) for item in spec.items]
                 makers *= 2 if spec.repeats else 1
                 return [lambda names: tuple(make(names) for make in makers)]

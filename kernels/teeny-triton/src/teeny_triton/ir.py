@@ -20,7 +20,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Optional
 
 from teeny_core import DType
 
@@ -35,6 +35,12 @@ class Pointer:
     def element_ty(self) -> DType:
         """The pointee, by Triton's name."""
         return self.pointee
+
+    def __or__(self, other: None) -> Any:
+        """Return the annotation of a pointer that may be None: `Ptr[f32] | None`."""
+        return Optional[self] if other is None else NotImplemented  # noqa: UP045
+
+    __ror__ = __or__
 
     def __str__(self) -> str:
         return f"ptr<{self.pointee.name}>"

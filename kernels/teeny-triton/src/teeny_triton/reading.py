@@ -25,8 +25,8 @@ from teeny_triton.binding import (
     require_fit,
     unwrapped,
 )
-from teeny_triton.frontend import Constexpr, Free, KernelFunction, Spec, Tuple
-from teeny_triton.language.dtypes import constexpr
+from teeny_triton.frontend import Constexpr, Free, KernelFunction, Maybe, Spec, Tuple
+from teeny_triton.language.constants import constexpr
 from teeny_triton.language.patterns import DTypeVariable, PointerPattern
 from teeny_triton.tools import TensorDescriptor
 
@@ -73,6 +73,7 @@ class _ParameterReader:
     """Reads the arguments for one parameter, or for one item of a tuple."""
 
     def __init__(self, name: str, root: str, spec: Spec, specialised: Specialised) -> None:
+        spec = spec.something if isinstance(spec, Maybe) else spec
         self.name = name
         self.root = root
         self.spec = spec
@@ -106,7 +107,7 @@ class _ParameterReader:
         if is_tensor(kind):  # type: ignore[arg-type]
             return self.tensor(value, numbers, spans)
         if kind is constexpr:
-            return self.argument(value.value, numbers, spans)
+            return constexpr, hashable(value)
         if isinstance(value, tuple | list):
             return self.tuple(value, numbers, spans)
         if isinstance(value, NUMBERS):

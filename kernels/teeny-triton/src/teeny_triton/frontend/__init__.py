@@ -6,6 +6,7 @@ from teeny_triton.frontend.annotations import Fixed as Fixed
 from teeny_triton.frontend.annotations import Free as Free
 from teeny_triton.frontend.annotations import Group as Group
 from teeny_triton.frontend.annotations import Kind as Kind
+from teeny_triton.frontend.annotations import Maybe as Maybe
 from teeny_triton.frontend.annotations import Spec as Spec
 from teeny_triton.frontend.annotations import Structure as Structure
 from teeny_triton.frontend.annotations import Tuple as Tuple

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Optional, TypeAlias
 
 import numpy as np
 from teeny_core import DType, dtype
 
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer
-from teeny_triton.language.dtypes import constexpr
+from teeny_triton.language.constants import constexpr
 from teeny_triton.language.patterns import ConstexprPattern, DTypeVariable, PointerPattern
+
+UNIONS = (typing.Union, types.UnionType)
 
 Kind: TypeAlias = DType | Pointer
 """The type of one run-time argument."""
@@ -66,11 +69,21 @@ class Constexpr:
 
 
 @dataclass(frozen=True)
+class Maybe:
+    """Something, or None, which is then known when the kernel is built."""
+
+    something: Spec
+
+    def __str__(self) -> str:
+        return f"{self.something} or None"
+
+
+@dataclass(frozen=True)
 class Free:
     """No annotation: whatever the argument is."""
 
 
-Spec: TypeAlias = Kind | DTypeVariable | PointerPattern | Tuple | Constexpr | Free
+Spec: TypeAlias = Kind | DTypeVariable | PointerPattern | Tuple | Constexpr | Maybe | Free
 
 
 def specs(function: Callable[..., Any]) -> dict[str, Spec]:
@@ -85,7 +98,7 @@ def specs(function: Callable[..., Any]) -> dict[str, Spec]:
     for parameter in inspect.signature(function).parameters.values():
         written = annotations.get(parameter.name)
         if isinstance(written, str):
-            written = _evaluate(function, parameter.name, written, names)
+            written = _evaluate(function.__qualname__, parameter.name, written, names)
         spec = spec_of(written)
         starred = parameter.kind is inspect.Parameter.VAR_POSITIONAL
         result[parameter.name] = Tuple((spec,), repeats=True) if starred else spec
@@ -107,7 +120,32 @@ def spec_of(annotation: object) -> Spec:
         repeats = arguments[-1:] == (Ellipsis,)
         items = arguments[:-1] if repeats else arguments
         return Tuple(tuple(map(spec_of, items)), repeats)
+    if typing.get_origin(annotation) in UNIONS:
+        something = [each for each in typing.get_args(annotation) if each is not types.NoneType]
+        return _maybe(spec_of(something[0])) if len(something) == 1 else Free()
+    if isinstance(annotation, type) and issubclass(annotation, tuple):
+        return _named(annotation)
     return Free()
+
+
+def _maybe(spec: Spec) -> Spec:
+    if isinstance(spec, Constexpr):
+        return Constexpr(spec.kind and Optional[spec.kind])  # noqa: UP045
+    return Maybe(spec)
+
+
+def _named(kind: type[tuple[Any, ...]]) -> Spec:
+    """Return what the fields of a `NamedTuple` are annotated with."""
+    fields = inspect.get_annotations(kind)
+    if tuple(fields) != getattr(kind, "_fields", None):
+        return Free()
+    names = vars(sys.modules[kind.__module__])
+    found = []
+    for name, written in fields.items():
+        text = written.__forward_arg__ if isinstance(written, typing.ForwardRef) else written
+        known = _evaluate(kind.__qualname__, name, text, names) if isinstance(text, str) else text
+        found.append(spec_of(known))
+    return Tuple(tuple(found), repeats=False)
 
 
 def match(name: str, spec: Spec, kind: Kind, bound: dict[str, DType]) -> None:
@@ -181,7 +219,7 @@ def _is_instance(value: Any, kind: Any) -> bool:
     """Whether a value is of a type; True is no int, but an int is a float."""
     if typing.get_origin(kind) is typing.Literal:
         return any(type(value) is type(each) and value == each for each in kind.__args__)
-    if isinstance(kind, types.UnionType):
+    if typing.get_origin(kind) in UNIONS:
         return any(_is_instance(value, each) for each in kind.__args__)
     if kind is float:
         return type(value) in (int, float)
@@ -192,6 +230,8 @@ def _is_instance(value: Any, kind: Any) -> bool:
 
 def describe(spec: Spec, bound: Mapping[str, DType]) -> str:
     """Return the type that an annotation asks for, in words."""
+    if isinstance(spec, Maybe):
+        return f"{describe(spec.something, bound)} or None"
     variable = spec.pointee if isinstance(spec, PointerPattern) else spec
     if not isinstance(variable, DTypeVariable):
         return str(spec)
@@ -224,17 +264,15 @@ def _named_type(text: str) -> Kind:
     return Pointer(element) if text.startswith("*") else element
 
 
-def _evaluate(
-    function: Callable[..., Any], parameter: str, text: str, names: Mapping[str, Any]
-) -> object:
+def _evaluate(owner: str, parameter: str, text: str, names: Mapping[str, Any]) -> object:
+    """Return what the annotation `text` of a parameter or a field of `owner` says."""
     if text.removeprefix("*") in TRITON_TYPES:
         return _named_type(text)
     try:
         found = eval(text, dict(names))
-    except (NameError, AttributeError, SyntaxError) as error:
-        name = function.__qualname__
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise KernelError(
-            f"{name}: cannot read the annotation `{text}` of `{parameter}`: {error}",
+            f"{owner}: cannot read the annotation `{text}` of `{parameter}`: {error}",
             hint="import its names at the top of the module",
         ) from error
-    return _evaluate(function, parameter, found, names) if isinstance(found, str) else found
+    return _evaluate(owner, parameter, found, names) if isinstance(found, str) else found

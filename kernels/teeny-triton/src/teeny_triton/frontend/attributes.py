@@ -26,7 +26,7 @@ from teeny_core import (
 
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer, Type
-from teeny_triton.language.dtypes import constexpr
+from teeny_triton.language.constants import constexpr
 from teeny_triton.language.tile import tile
 
 

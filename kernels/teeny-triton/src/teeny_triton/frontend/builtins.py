@@ -13,7 +13,8 @@ from teeny_triton.ir import Pointer
 from teeny_triton.language import control, debug, semantic
 from teeny_triton.language import math as tl_math
 from teeny_triton.language.aggregate import Aggregate
-from teeny_triton.language.dtypes import constexpr, pointer_type
+from teeny_triton.language.constants import constexpr
+from teeny_triton.language.dtypes import pointer_type
 from teeny_triton.language.static import unwrapped
 from teeny_triton.language.tile import Tile, raw
 

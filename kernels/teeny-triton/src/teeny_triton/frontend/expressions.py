@@ -23,7 +23,7 @@ from teeny_triton.frontend.source import Source
 from teeny_triton.ir import Block
 from teeny_triton.language import control, debug, semantic
 from teeny_triton.language import math as tl_math
-from teeny_triton.language.dtypes import constexpr
+from teeny_triton.language.constants import constexpr
 from teeny_triton.language.tile import Operand, Tile
 
 MAX_DEPTH = 64

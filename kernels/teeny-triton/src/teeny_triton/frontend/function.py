@@ -13,7 +13,7 @@ from typing import Any
 
 from teeny_triton.frontend.annotations import Spec, specs
 from teeny_triton.frontend.source import Source
-from teeny_triton.language.dtypes import constexpr
+from teeny_triton.language.constants import constexpr
 
 _PLAIN = (bool, int, float, str)
 _CONSTANTS = (*_PLAIN, tuple, type(None), constexpr)

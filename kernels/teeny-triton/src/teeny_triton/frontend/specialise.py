@@ -17,6 +17,7 @@ from teeny_triton.frontend.annotations import (
     Free,
     Group,
     Kind,
+    Maybe,
     Spec,
     Tuple,
     match,
@@ -128,6 +129,8 @@ class _Arguments:
     def _argument(self, name: str, spec: Spec, given: Any) -> Any:
         if isinstance(given, Fixed):
             return given.value
+        if isinstance(spec, Maybe):
+            spec = spec.something
         if isinstance(given, Described):
             return self._described(name, spec, given)
         if isinstance(spec, Tuple) or not isinstance(given, DType | Pointer | Type | str):

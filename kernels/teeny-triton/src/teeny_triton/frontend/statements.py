@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from teeny_triton.builder import current
 from teeny_triton.errors import KernelError, Unsupported
-from teeny_triton.frontend.annotations import Constexpr, Spec, Tuple, match
+from teeny_triton.frontend.annotations import Constexpr, Maybe, Spec, Tuple, match
 from teeny_triton.frontend.expressions import (
     BINARY,
     DIFFERENT_PATHS,
@@ -24,7 +24,7 @@ from teeny_triton.frontend.loops import runtime_for, runtime_while
 from teeny_triton.frontend.scope import Scope, Unavailable, contains_return
 from teeny_triton.ir import Block
 from teeny_triton.language import control, debug
-from teeny_triton.language.dtypes import constexpr
+from teeny_triton.language.constants import constexpr
 from teeny_triton.language.tile import Tile
 
 MAX_UNROLLED = 10_000
@@ -186,6 +186,8 @@ def check_argument(name: str, spec: Spec, value: Any) -> Any:
     """Hold an argument of a helper against its annotation; numbers fit any scalar."""
     if isinstance(value, constexpr):
         value = value.value
+    if isinstance(spec, Maybe):
+        spec = spec.something
     if isinstance(spec, Tuple) and isinstance(value, tuple):
         items = spec.items * len(value) if spec.repeats else spec.items
         pairs = zip(items, value, strict=False)

@@ -6,6 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
+from teeny_triton.errors import KernelError
+
+
+def refuse(kind: type) -> type:
+    """Refuse to make a class a type of kernels, which is an experiment of Triton's.
+
+    Raises:
+        KernelError: always.
+    """
+    raise KernelError(
+        f"`{kind.__name__}` cannot become a type of kernels: that is experimental in Triton",
+        hint="make it a NamedTuple",
+    )
+
 
 class Aggregate(ABC):
     """A value made of others, its parts, and of what is known while the kernel is read.

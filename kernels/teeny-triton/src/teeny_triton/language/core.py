@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from teeny_triton.language.aggregate import refuse as _aggregate  # noqa: F401 - Triton's name
+
 
 def __getattr__(name: str) -> Any:
     import teeny_triton.language as tl

@@ -9,7 +9,6 @@ type checker all of these are classes (see the stub beside this file), so that k
 from __future__ import annotations
 
 import typing
-from typing import Any
 
 from teeny_core import (
     DType,
@@ -32,7 +31,8 @@ from teeny_core import (
 
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer
-from teeny_triton.language.patterns import ConstexprPattern, DTypeVariable, PointerPattern
+from teeny_triton.language.constants import constexpr as constexpr
+from teeny_triton.language.patterns import DTypeVariable, PointerPattern
 
 int1 = bool_
 int8, int16, int32, int64 = i8, i16, i32, i64
@@ -65,29 +65,6 @@ class Ptr:
         if isinstance(pointee, DType) and not properties:
             return Pointer(pointee)
         return PointerPattern(pointee, bool(properties))
-
-
-class constexpr:  # noqa: N801 - Triton's name
-    """Annotation of a parameter that is a Python value; called, it wraps one (and is unwrapped).
-
-    `constexpr[int]`, `constexpr[int | None]` and `constexpr[Literal["sum", "max"]]` say of which
-    type it is.
-    """
-
-    def __class_getitem__(cls, kind: Any) -> ConstexprPattern:
-        return ConstexprPattern(kind)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value.value if isinstance(value, constexpr) else value
-
-    def __repr__(self) -> str:
-        return f"constexpr({self.value!r})"
-
-    def __index__(self) -> int:
-        return int(self.value)
-
-    def __bool__(self) -> bool:
-        return bool(self.value)
 
 
 def pointer_type(pointee: DType) -> Pointer:

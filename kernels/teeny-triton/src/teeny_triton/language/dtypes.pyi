@@ -2,7 +2,7 @@
 
 # ruff: noqa: N801, N804
 
-from typing import Any, Generic
+from typing import Annotated, Any, Generic
 from typing import TypeVar as TypeVar
 
 import typing_extensions
@@ -13,7 +13,7 @@ from teeny_triton.language.tile import Tile
 
 _T_co = TypeVar("_T_co", covariant=True)
 _Layout_co = typing_extensions.TypeVar("_Layout_co", covariant=True, default=Any)
-_Value_co = typing_extensions.TypeVar("_Value_co", covariant=True, default=Any)
+_Value = typing_extensions.TypeVar("_Value", default=Any)
 
 class _DTypeClass(type):
     name: str
@@ -67,8 +67,7 @@ float8e5b16: str
 class contiguous: ...
 class Ptr(Tile, Generic[_T_co, _Layout_co]): ...
 
-class constexpr(Any, Generic[_Value_co]):  # type: ignore[misc]
-    value: Any
-    def __init__(self, value: object) -> None: ...
+# An alias, so that a plain value is a default: `BLOCK: constexpr = 64`, `MODE: constexpr[int] = 0`.
+constexpr = Annotated[_Value, "known when the kernel is built"]
 
 def pointer_type(pointee: DType | type[Tile]) -> Pointer: ...

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from teeny_core import DType
 
 
+class Pattern:
+    """What a parameter may be annotated with, or with `pattern | None`."""
+
+    def __or__(self, other: None) -> Any:
+        """Return the annotation of what may also be None."""
+        return Optional[self] if other is None else NotImplemented  # noqa: UP045
+
+    __ror__ = __or__
+
+
 @dataclass(frozen=True, init=False)
-class DTypeVariable:
+class DTypeVariable(Pattern):
     """A dtype that a call decides, one of `choices` (any when empty)."""
 
     name: str
@@ -24,7 +34,7 @@ class DTypeVariable:
 
 
 @dataclass(frozen=True)
-class PointerPattern:
+class PointerPattern(Pattern):
     """A pointer to a dtype or to one that a variable stands for, perhaps to contiguous memory."""
 
     pointee: DType | DTypeVariable
@@ -35,7 +45,7 @@ class PointerPattern:
 
 
 @dataclass(frozen=True)
-class ConstexprPattern:
+class ConstexprPattern(Pattern):
     """A Python value of a type: a class, a union of them, or a `typing.Literal`."""
 
     kind: Any

@@ -157,6 +157,8 @@ def _text(shape: Shape) -> str:
 def cast(x: Raw, dtype: DType, *, bitcast: bool = False, rounding: str | None = None) -> Value:
     """Convert values, or reinterpret the bits. `rounding` says how floats become narrower floats:
     "rtne" to nearest, ties to even, which is the default, or "rtz" towards zero."""
+    if rounding is not None and element(x) == dtype:
+        return cast(x, dtype)
     if rounding is not None and not _is_downcast(element(x), dtype, bitcast):
         raise KernelError(
             f"fp_downcast_rounding does not apply to {element(x)} becoming {dtype}",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from teeny_triton.errors import KernelError
-from teeny_triton.language.dtypes import constexpr
+from teeny_triton.language.constants import constexpr
 from teeny_triton.language.tile import Tile
 
 
