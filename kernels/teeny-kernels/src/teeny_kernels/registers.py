@@ -19,6 +19,10 @@ LATENCY = 4.0
 PORTS = 2.0
 SPARE = 1
 """Registers besides accumulators and the row: one for the number that is broadcast."""
+FETCH = 1 / 16
+"""Cycles that a register of the row costs besides: each block reads the whole panel again, often
+from the second cache. (512 rows by blocks of 4 took a third longer than by blocks of 6 and a last
+one of 2, measured on Zen 3 while a neighbour used the caches.)"""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,8 @@ def _cost(block: Block, rows: Dim, width: int | None) -> float:
         rest = count
         for height in block.heights:
             times, rest = divmod(rest, height)
-            total += times * step_cycles(height, vectors) * widths.count(vectors)
+            cycles = step_cycles(height, vectors) + FETCH * vectors
+            total += times * cycles * widths.count(vectors)
     return total
 
 
