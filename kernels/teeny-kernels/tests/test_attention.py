@@ -16,6 +16,7 @@ def random(shape, seed=0):
 
 def reference(q, k, v, scale, causal, mask=None):
     q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
     scores = np.einsum("bhsd,bhtd->bhst", q, k) * scale
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
@@ -28,7 +29,19 @@ def reference(q, k, v, scale, causal, mask=None):
     return np.einsum("bhst,bhte->bhse", weights / np.where(total == 0, 1, total), v)
 
 
-def check(target, q, k, v, *, causal=False, mask=None, symbols=None, shapes=None, tolerance=2e-5):
+def check(
+    target,
+    q,
+    k,
+    v,
+    *,
+    causal=False,
+    mask=None,
+    safe=True,
+    symbols=None,
+    shapes=None,
+    tolerance=2e-5,
+):
     scale = 1 / math.sqrt(q.shape[-1])
     inputs = (q, k, v) if mask is None else (q, k, v, mask)
     shape = (*q.shape[:3], v.shape[3])
@@ -38,7 +51,8 @@ def check(target, q, k, v, *, causal=False, mask=None, symbols=None, shapes=None
     if shapes:
         operands = tuple(contiguous(s, f32) for s in shapes[:-1])
         result = contiguous(shapes[-1], f32)
-    request = Request("attention", {"scale": scale, "causal": causal}, operands, result)
+    attrs = {"scale": scale, "causal": causal, "safe": safe}
+    request = Request("attention", attrs, operands, result)
     plan = TEMPLATE.plan(request, target)
     assert plan is not None
     run(plan, inputs, out, symbols=symbols)
@@ -82,8 +96,37 @@ def test_broadcast_heads_and_other_strides(wide: Target):
     check(wide, q, k, v, mask=mask)
 
 
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_share_keys(target: Target, rows, causal):
+    """Queries lie by heads, or by rows, so that the heads of two batches are no single axis."""
+    q, k, v = random((2, 6, 13, 8)), random((2, 2, 13, 8), 1), random((2, 2, 13, 20), 2)
+    if rows:
+        q, k, v = (np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) for x in (q, k, v))
+    check(target, q, k, v, causal=causal)
+    check(target, q, k[:, :1], v[:, :1], causal=causal, mask=random((6, 1, 13), 3))
+
+
+@pytest.mark.parametrize("shape", [(), (29,), (30, 1), (2, 1, 1, 29), (4, 30, 29)])
+def test_masks_that_broadcast(wide: Target, shape):
+    q, k, v = random((2, 4, 30, 16)), random((2, 4, 29, 16), 1), random((2, 4, 29, 16), 2)
+    check(wide, q, k, v, mask=random(shape, 3))
+
+
+def test_the_softmax_of_nothing_has_no_value(wide: Target):
+    q, k, v = (random((1, 1, 5, 8), i) for i in range(3))
+    mask = np.ones((5, 5), bool)
+    mask[3] = False
+    out = np.zeros((1, 1, 5, 8), np.float32)
+    attrs = {"scale": 0.25, "causal": False, "safe": False}
+    request = Request("attention", attrs, tuple(map(operand, (q, k, v, mask))), operand(out))
+    run(TEMPLATE.plan(request, wide), (q, k, v, mask), out)
+    assert np.isnan(out).any(-1).ravel().tolist() == [False, False, False, True, False]
+
+
 def test_no_keys_and_no_queries(wide: Target):
-    check(wide, random((1, 2, 5, 8)), random((1, 2, 0, 8)), random((1, 2, 0, 8)))
+    for safe in (False, True):
+        check(wide, random((1, 2, 5, 8)), random((1, 2, 0, 8)), random((1, 2, 0, 8)), safe=safe)
     check(wide, random((1, 2, 0, 8)), random((1, 2, 5, 8)), random((1, 2, 5, 8)))
 
 
@@ -115,7 +158,7 @@ def test_epilogue(wide: Target):
     q, k, v = (random((1, 1, 20, 16), i) for i in range(3))
     other, out = random((1, 1, 20, 16), 4), np.full((1, 1, 20, 16), np.nan, np.float32)
     epilogue = Epilogue(double, (operand(other),), f32, "double")
-    attrs = {"scale": 0.25, "causal": False}
+    attrs = {"scale": 0.25, "causal": False, "safe": False}
     request = Request("attention", attrs, tuple(map(operand, (q, k, v))), operand(out), epilogue)
     run(TEMPLATE.plan(request, wide), (q, k, v), out, extra=(other,))
     expected = reference(q, k, v, 0.25, False) * 2 + other
@@ -134,7 +177,7 @@ def test_any_batch_axes(wide: Target, batch):
         return tile + tl.load(place, mask)
 
     epilogue = Epilogue(add, (operand(other),), f32, f"add {batch}")
-    attrs = {"scale": 0.25, "causal": True}
+    attrs = {"scale": 0.25, "causal": True, "safe": False}
     request = Request("attention", attrs, tuple(map(operand, (q, k, v))), operand(out), epilogue)
     run(TEMPLATE.plan(request, wide), (q, k, v), out, extra=(other,))
     flat = (x.reshape(1, -1, 9, 16) for x in (q, k, v))

@@ -53,6 +53,10 @@ def transposed(a, b):
     return {"transpose_a": a, "transpose_b": b}
 
 
+def attending(causal=False):
+    return {"causal": causal, "safe": False, "scale": 0.3}
+
+
 AVERAGE = {"count_include_pad": False}
 CASES = {
     "matmul": ("matmul", transposed(False, False), (50, 33), (33, 70)),
@@ -64,7 +68,9 @@ CASES = {
     "matmul of batches": ("matmul", transposed(False, False), (3, 5, 7), (3, 7, 19)),
     "convolution by rows": ("conv2d", sliding(padding=2), (3, 1, 13, 13), (6, 1, 5, 5)),
     "convolution by channels": ("conv2d", sliding(), (3, 6, 9, 9), (19, 6, 3, 3)),
+    "convolution by parts of channels": ("conv2d", sliding(), (2, 70, 7, 6), (43, 70, 3, 3)),
     "strided convolution": ("conv2d", sliding(2, 1), (2, 5, 11, 12), (18, 5, 3, 3)),
+    "strided convolution by rows": ("conv2d", sliding(2, 2), (3, 1, 12, 37), (5, 1, 5, 5)),
     "pointwise convolution": ("conv2d", sliding(), (2, 20, 5, 7), (40, 20, 1, 1)),
     "depthwise": ("conv2d", sliding(padding=1, groups=5), (2, 5, 9, 35), (5, 1, 3, 3)),
     "strided depthwise": ("conv2d", sliding(2, 1, groups=5), (2, 5, 9, 75), (5, 1, 3, 3)),
@@ -104,8 +110,11 @@ CASES = {
     "gradient of means": (
         "avg_pool2d_grad", pooling(3, 2, 1, **AVERAGE, input_shape=(2, 3, 9, 41)), (2, 3, 5, 21),
     ),
-    "attention": ("attention", {"causal": False, "scale": 0.3}, *((2, 3, 37, 20),) * 3),
-    "causal attention": ("attention", {"causal": True, "scale": 0.3}, *((2, 21, 8),) * 3),
+    "attention": ("attention", attending(), *((2, 3, 37, 20),) * 3),
+    "causal attention": ("attention", attending(causal=True), *((2, 21, 8),) * 3),
+    "attention with shared heads and a bias": (
+        "attention", attending(causal=True), (2, 4, 21, 8), (2, 2, 19, 8), (2, 2, 19, 8), (4, 1, 19)
+    ),
 }  # fmt: skip
 
 libc = ctypes.CDLL(None, use_errno=True)

@@ -16,6 +16,10 @@ def sliding(stride=1, padding=0, **more):
     return {"stride": (stride,) * 2, "padding": ((padding,) * 2,) * 2, **more}
 
 
+def attending(causal=False):
+    return {"causal": causal, "safe": False, "scale": 0.3}
+
+
 CASES = {
     "matmul": ("matmul", PLAIN, (17, 9), (9, 21)),
     "batched matmul": ("matmul", PLAIN, (2, 5, 33), (2, 33, 18)),
@@ -33,8 +37,13 @@ CASES = {
         (6, 2, 3, 3),
     ),
     "maxima": ("max_pool2d", sliding(2, 1, kernel=(3, 3)), (1, 2, 7, 19)),
-    "attention": ("attention", {"causal": False, "scale": 0.3}, *((1, 2, 19, 8),) * 3),
-    "causal attention": ("attention", {"causal": True, "scale": 0.3}, *((2, 11, 8),) * 3),
+    "attention": ("attention", attending(), *((1, 2, 19, 8),) * 3),
+    "causal attention": ("attention", attending(causal=True), *((2, 11, 8),) * 3),
+    "attention with shared heads and a bias": (
+        "attention",
+        attending(causal=True),
+        *((1, 4, 9, 8), (1, 2, 11, 8), (1, 2, 11, 8), (4, 1, 11)),
+    ),
 }
 
 

@@ -80,6 +80,25 @@ def softmax(x: Node, axis: int | None = None, *, quotient: bool = True) -> Node:
     return ops.mul(raised, wide(ops.reciprocal(total), x.shape))
 
 
+def repeated(x: Node, heads: tuple[int, int] = (2, 1)) -> Node:
+    """Repeat each head of (2, S, E) twice, or both heads (1, 2) as they are in order."""
+    _, rows, width = x.shape
+    column = ops.reshape(x, (*heads, rows, width))
+    return ops.reshape(wide(column, (2, 2, rows, width)), (4, rows, width))
+
+
+def split(x: Node) -> Node:
+    return ops.reshape(x, (2, 2, *x.shape[1:]))
+
+
+def joined(x: Node) -> Node:
+    return ops.reshape(x, (4, *x.shape[2:]))
+
+
+def flag(c: Node) -> Node:
+    return ops.where(c, ops.full(c.shape, 1.0, tn.f32), ops.full(c.shape, 0.0, tn.f32))
+
+
 def scaled(x: Node) -> Node:
     return ops.mul(x, full(0.3, x))
 
@@ -103,7 +122,10 @@ MATMUL = (((4, 5), tn.f32), ((5, 6), tn.f32), ROW)
 MATMUL_T = (((4, 5), tn.f32), ((6, 5), tn.f32), ROW)
 SCALED = (((4, 5), tn.f32), ((5, 6), tn.f32), ((), tn.f32))
 HEADS = (((2, 4, 5), tn.f32), ((2, 6, 5), tn.f32), ((2, 6, 3), tn.f32))
-HEADS_T = (((2, 4, 5), tn.f32), ((2, 5, 6), tn.f32), ((2, 6, 3), tn.f32))
+HEADS_T = (((2, 4, 5), tn.f32), ((2, 5, 6), tn.f32), ((2, 3, 6), tn.f32))
+JOINED = (((4, 2, 5), tn.f32), ((4, 6, 5), tn.f32), ((4, 6, 3), tn.f32))
+JOINED_T = (((4, 2, 5), tn.f32), ((4, 5, 6), tn.f32), ((4, 3, 6), tn.f32))
+SHARED = (((4, 5, 3), tn.f32), ((2, 6, 3), tn.f32), ((2, 6, 3), tn.f32))
 CHAIN = (((2, 7), tn.f32), ((7, 4), tn.f32), ((4, 5), tn.f32))
 PAIR = (((4, 5), tn.f32), ((5, 6), tn.f32))
 
@@ -210,6 +232,30 @@ EXAMPLES: dict[str, Example] = {
         lambda c, x, y: ops.where(wide(ops.bitwise_not(c)), x, y),
         BOOL_ROW,
     ),
+    "(c ? 1 : 0) != 0 -> c": Example(
+        lambda c, x, y: ops.where(ops.ne(flag(c), full(0.0, x)), x, y),
+        lambda c, x, y: ops.where(ops.ne(flag(c), full(0.5, x)), x, y), BOOLS,
+    ),
+    "(c ? 1 : 0) > 0 -> c": Example(
+        lambda c, x, y: ops.where(ops.gt(flag(c), full(-0.0, x)), x, y),
+        lambda c, x, y: ops.where(ops.ge(flag(c), full(0.0, x)), x, y), BOOLS,
+    ),
+    "(c ? 1 : 0) == 0 -> !c": Example(
+        lambda c, x, y: ops.where(ops.eq(flag(c), full(0.0, x)), x, y),
+        lambda c, x, y: ops.where(ops.eq(x, full(0.0, x)), x, y), BOOLS,
+    ),
+    "(c ? 1 : 0) == 1 -> c": Example(
+        lambda c, x, y: ops.where(ops.eq(flag(c), full(1.0, x)), x, y),
+        lambda c, x, y: ops.where(ops.eq(scaled(flag(c)), full(1.0, x)), x, y), BOOLS,
+    ),
+    "bool(c ? 1 : 0) -> c": Example(
+        lambda c, x, y: ops.where(ops.cast(flag(c), tn.bool_), x, y),
+        lambda c, x, y: ops.where(ops.cast(ops.where(c, x, full(0.0, x)), tn.bool_), x, y), BOOLS,
+    ),
+    "c ? true : false -> c": Example(
+        lambda c, x, y: ops.where(ops.where(c, full(True, c), full(False, c)), x, y),
+        lambda c, x, y: ops.where(ops.where(c, full(False, c), full(True, c)), x, y), BOOLS,
+    ),
     # layout
     "reshape(reshape(x)) -> reshape(x)": Example(
         lambda x, y: ops.reshape(ops.reshape(x, (3, 8)), (24,)),
@@ -235,6 +281,14 @@ EXAMPLES: dict[str, Example] = {
     ),
     "cast(broadcast(x)) -> broadcast(cast(x))": Example(
         lambda x: ops.cast(wide(x), tn.f16), lambda x: ops.bitcast(wide(x), tn.i32), (ROW,)
+    ),
+    "permute(broadcast(x)) -> broadcast(permute(x))": Example(
+        lambda x: turn(wide(ops.reshape(x, (1, 6)))), lambda x: turn(wide(x)), (ROW,)
+    ),
+    "reshape(transpose(x)) -> transpose(reshape(x))": Example(
+        lambda x: ops.reshape(turn(x, (0, 2, 1)), (2, 3, 5, 4)),
+        lambda x: ops.reshape(turn(x, (0, 2, 1)), (6, 1, 4, 5)),
+        (((6, 4, 5), tn.f32),),
     ),
     "broadcast(x) o broadcast(y) -> broadcast(x o y)": Example(
         lambda x, y: ops.lt(wide(x), wide(y)),
@@ -270,38 +324,37 @@ EXAMPLES: dict[str, Example] = {
     "transpose(a @ b) -> transpose(b) @ transpose(a)": Example(
         lambda a, b: turn(product(a, b)), lambda a, b: ops.reshape(product(a, b), (6, 4)), PAIR
     ),
-    # attention
+    # attention; more of its spellings are tried in test_recognised.py
     "softmax(mask(q @ k' * b)) @ v -> attention(q, k, v)": Example(
         lambda q, k, v: product(softmax(hidden(scaled(product(q, k, transpose_b=True)))), v),
-        lambda q, k, v: product(softmax(hidden(product(q, k, transpose_b=True), ops.gt)), v),
+        lambda q, k, v: product(softmax(scaled(product(q, k, transpose_b=True)), 1), v),
         HEADS,
     ),
-    "softmax(mask(q @ k * b)) @ v -> attention(q, k', v)": Example(
-        lambda q, k, v: product(softmax(over(product(q, k)), quotient=False), v),
-        lambda q, k, v: product(softmax(product(q, k), 1), v),
+    "softmax(mask(q @ k' * b)) @ v' -> attention(q, k, v)": Example(
+        lambda q, k, v: product(softmax(over(product(q, k)), quotient=False), v, transpose_b=True),
+        lambda q, k, v: product(ops.exp(over(product(q, k))), v, transpose_b=True),
         HEADS_T,
     ),
-    "softmax(mask((q*b) @ k')) @ v -> attention(q, k, v)": Example(
-        lambda q, k, v: product(softmax(product(scaled(q), k, transpose_b=True)), v),
-        lambda q, k, v: product(softmax(scaled(hidden(product(ops.exp(q), k, transpose_b=True)))),
-                                v),
-        HEADS,
+    "reshape(softmax(mask(q @ k' * b))) @ v -> reshape(attention(q, k, v))": Example(
+        lambda q, k, v: product(joined(softmax(split(product(q, k, transpose_b=True)))), v),
+        lambda q, k, v: product(ops.reshape(softmax(product(q, k, transpose_b=True)), (2, 4, 6)),
+                                ops.reshape(v, (2, 6, 6))),
+        JOINED,
     ),
-    "softmax(mask((q/b) @ k')) @ v -> attention(q, k, v)": Example(
-        lambda q, k, v: product(softmax(hidden(product(over(q), k, transpose_b=True))), v),
-        lambda q, k, v: product(ops.exp(product(over(q), k, transpose_b=True)), v),
-        HEADS,
+    "reshape(softmax(mask(q @ k' * b))) @ v' -> reshape(attention(q, k, v))": Example(
+        lambda q, k, v: product(joined(softmax(split(product(q, k)))), v, transpose_b=True),
+        lambda q, k, v: product(joined(ops.exp(split(product(q, k)))), v, transpose_b=True),
+        JOINED_T,
     ),
-    "softmax(mask((q*b) @ k)) @ v -> attention(q, k', v)": Example(
-        lambda q, k, v: product(softmax(product(scaled(q), k)), v),
-        lambda q, k, v: product(softmax(ops.add(product(scaled(q), k),
-                                                full(-np.inf, product(q, k)))), v),
-        HEADS_T,
+    "attention(q, repeat(k), repeat(v)) -> attention(q, k, v)": Example(
+        lambda q, k, v: ops.attention(q, repeated(k), repeated(v)),
+        lambda q, k, v: ops.attention(q, repeated(k), repeated(v, (1, 2))),
+        SHARED,
     ),
-    "softmax(mask((q/b) @ k)) @ v -> attention(q, k', v)": Example(
-        lambda q, k, v: product(softmax(product(over(q), k)), v),
-        lambda q, k, v: product(softmax(ops.tanh(product(over(q), k))), v),
-        HEADS_T,
+    "attention under broadcast(mask) -> attention under mask": Example(
+        lambda q, k, v, m: ops.attention(q, k, v, wide(m, (4, 5, 6))),
+        lambda q, k, v, m: ops.attention(q, k, ops.mul(v, full(3.0, v))),
+        (((4, 5, 3), tn.f32), ((4, 6, 3), tn.f32), ((4, 6, 2), tn.f32), ((6,), tn.f32)),
     ),
     # numeric
     "1/sqrt(x) -> rsqrt(x)": Example(

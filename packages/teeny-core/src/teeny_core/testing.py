@@ -302,13 +302,22 @@ def _contractions() -> Iterable[OpCase]:
 
 def _attention() -> Iterable[OpCase]:
     for causal in (False, True):
-        attrs, label = {"causal": causal, "scale": 0.5}, "causal" if causal else "full"
+        attrs = {"causal": causal, "scale": 0.5, "safe": False}
+        label = "causal" if causal else "full"
         plain = Sample((5, 4)), Sample((7, 4)), Sample((7, 3))
         yield OpCase("attention", plain, attrs, WIDE, (0, 1, 2), label, scale=4)
         heads = tuple(Sample((2, 3, *sample.shape)) for sample in plain)
         yield OpCase("attention", heads, attrs, WIDE, (0, 1, 2), f"{label}-heads", scale=4)
+        shared = Sample((2, 6, 5, 4)), Sample((2, 2, 7, 4)), Sample((2, 2, 7, 3))
+        yield OpCase("attention", shared, attrs, WIDE, (0, 1, 2), f"{label}-shared", scale=4)
+        biased = *shared, Sample((6, 1, 7))
+        yield OpCase("attention", biased, attrs, WIDE, (0, 1, 2, 3), f"{label}-bias", scale=4)
         long = Sample((2, 65, 16)), Sample((2, 97, 16)), Sample((2, 97, 24))
         yield OpCase("attention", long, attrs, WIDE, label=f"{label}-long", scale=8)
+    masked = Sample((2, 3, 5, 4)), Sample((2, 3, 2, 4)), Sample((2, 3, 2, 3))
+    shown = Sample((2, 1, 5, 2), dtype=bool_)
+    safe = {"causal": False, "scale": 0.5, "safe": True}
+    yield OpCase("attention", (*masked, shown), safe, WIDE, (0, 1, 2), "masked", scale=4)
 
 
 def _convolutions() -> Iterable[OpCase]:

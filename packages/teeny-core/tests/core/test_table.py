@@ -75,9 +75,14 @@ def _matmul(attrs: Any, a: Any, b: Any) -> Any:
     return a @ b
 
 
-def _attention(attrs: Any, query: Any, key: Any, value: Any) -> Any:
+def _attention(attrs: Any, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+    if attrs["causal"] and mask is not None:  # PyTorch takes one of them
+        seen = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+        mask = torch.where(seen, mask, -torch.inf)
+    causal = attrs["causal"] and mask is None
+    shared = query.ndim > 2 and query.shape[-3] != key.shape[-3]
     return functional.scaled_dot_product_attention(
-        query, key, value, is_causal=attrs["causal"], scale=attrs["scale"]
+        query, key, value, mask, is_causal=causal, scale=attrs["scale"], enable_gqa=shared
     )
 
 

@@ -14,7 +14,7 @@ from teeny_core import TensorType
 from teeny_compiler.nest.estimate import estimate
 from teeny_compiler.nest.moves import MOVEMENT
 from teeny_compiler.nest.nest import COSTS, REDUCTIONS
-from teeny_compiler.optimise.encode import Facts
+from teeny_compiler.optimise.encode import CAUSAL, Facts
 from teeny_compiler.optimise.engine import Enode, Snapshot
 
 OPERATION = 0.02
@@ -76,10 +76,15 @@ class CostModel:
 
     def _attention(self, node: Enode) -> float:
         """Two products and a softmax, of which nothing but the operands is in memory."""
-        q, k, v = (self._types[cls].shape for cls in node.inputs)
+        q, k, v = (self._types[cls].shape for cls in node.inputs[:3])
         scores = self.size(node.inputs[0]) / max(estimate(q[-1]), 1) * estimate(k[-2])
         depth = 2 * (estimate(q[-1]) + estimate(v[-1])) + COSTS.get("exp", 1)
-        return LAUNCH + OPERATION * scores * depth + BYTE * self._traffic((*node.inputs, node.cls))
+        seen = 0.5 if int(node.attrs[0]) & CAUSAL else 1.0  # type: ignore[arg-type]
+        return (
+            LAUNCH
+            + OPERATION * seen * scores * depth
+            + BYTE * self._traffic((*node.inputs, node.cls))
+        )
 
     def _inner(self, node: Enode) -> int:
         shape = self._types[node.inputs[0]].shape

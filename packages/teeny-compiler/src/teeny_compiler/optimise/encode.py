@@ -4,11 +4,12 @@ Node `i` of the graph is the term `(N i)`, which loader rules make equal to its 
 
     (In i) (K dtype bits) (Un op x) (Bin op x y) (Sel c x y) (Cast dtype x)
     (Tr x perm) (Rs x sig) (Bc x sig) (Mm ta tb x y) (Conv attrs x w)
-    (Att causal scale q k v) (Op0 key) (Op1 key x) (Op2 key x y) (Cons x rest) (Nil)
+    (Att flags scale q k v mask) (Op0 key) (Op1 key x) (Op2 key x y) (Cons x rest) (Nil)
 
-`Op…` stands for any other op with its attributes; more than two operands form a list. A signature
-is a vector of a dtype's number and the extents. Attributes and symbolic extents are interned in
-Python: egglog sees their numbers, for symbolic extents negative ones.
+The mask of attention is `(Nil)` where there is none. `Op…` stands for any other op with its
+attributes; more than two operands form a list. A signature is a vector of a dtype's number and the
+extents. Attributes and symbolic extents are interned in Python: egglog sees their numbers, for
+symbolic extents negative ones.
 """
 
 from __future__ import annotations
@@ -47,9 +48,17 @@ from teeny_core import (
 )
 
 from teeny_compiler.fxgraph import FXGraph, FxNode
+from teeny_compiler.optimise import hints
 
 DTYPES = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, f8e4m3, f8e5m2)
 NUMBER = {dtype: number for number, dtype in enumerate(DTYPES)}
+BOOL = NUMBER[bool_]
+
+LOW = -1e9
+"""A score that is no larger makes nothing of its key beside one of usual size."""
+
+CAUSAL, SAFE = 1, 2
+"""Flags of attention."""
 
 T = TypeVar("T", bound=Hashable)
 Vector = tuple[int, ...]
@@ -111,7 +120,20 @@ def encode(graph: FXGraph, frozen: Set[int] = frozenset()) -> Facts:
         extra = _encode_node(facts, graph, number, extra)
         if number in frozen or is_fixed(node):
             facts.rows["frozen"].append((number,))
+    _hints(facts, graph)
     return facts
+
+
+def _hints(facts: Facts, graph: FXGraph) -> None:
+    """Say what rules ask of constants that recognise attention; it is made of products."""
+    if not any(node.op == "matmul" for node in graph.nodes):
+        return
+    products = hints.products(hints.factors(graph))
+    facts.rows["times"] += [(bits(a), bits(b), bits(c)) for a, b, c in products]
+    for number, node in enumerate(graph.nodes):
+        mask = hints.triangle(node.attrs["data"].array) if node.op == "array" else None
+        if mask is not None:
+            facts.rows[mask].append((number,))
 
 
 def is_fixed(node: FxNode) -> bool:
@@ -144,6 +166,14 @@ def _encode_node(facts: Facts, graph: FXGraph, number: int, extra: int) -> int:
         case "matmul":
             flags = (int(node.attrs["transpose_a"]), int(node.attrs["transpose_b"]))
             rows["mm"].append((number, *flags, *inputs))
+        case "attention":
+            causal, safe = node.attrs["causal"], node.attrs["safe"]
+            flags = CAUSAL * causal + SAFE * safe
+            if len(inputs) == 3:
+                rows["nil"].append((extra,))
+                inputs = (*inputs, extra)
+                extra += 1
+            rows["att"].append((number, flags, bits(node.attrs["scale"]), *inputs))
         case "conv2d":
             rows["conv"].append((number, facts.keys.number((node.op, node.attrs)), *inputs))
         case _ if elementwise and len(inputs) <= 2:
@@ -170,8 +200,16 @@ def _key_facts(facts: Facts, key: int, node: FxNode) -> None:
     axes = node.attrs.get("axes", ())
     if node.op in ("sum", "max") and len(axes) == 1:
         facts.rows["folds"].append((key, node.op, *axes))
-    if node.op == "iota" and len(node.shape) == 2:
-        facts.rows["counts"].append((key, ("row", "column")[node.attrs["axis"]]))
+    if node.op == "iota":
+        counted = _counted(len(node.shape), node.attrs["axis"])
+        facts.rows["counts"].append((key, counted))
+
+
+def _counted(rank: int, axis: int) -> str:
+    """What an iota counts."""
+    if rank == 1:
+        return "line"
+    return {1: "column", 2: "row"}.get(rank - axis, "matrix")
 
 
 # --- constants ----------------------------------------------------------------------------------
@@ -181,7 +219,7 @@ def bits(value: bool | int | float) -> int:
     """Return a constant as an i64: for floats the bits of the double, so that -0 is not 0."""
     if isinstance(value, float):
         return int.from_bytes(struct.pack("<d", value), "little", signed=True)
-    return value if value < 1 << 63 else value - (1 << 64)
+    return int(value) if value < 1 << 63 else value - (1 << 64)
 
 
 def value_of(number: int, dtype: DType) -> bool | int | float:
@@ -203,6 +241,10 @@ def _constant_facts(facts: Facts, number: int, node: FxNode) -> None:
         facts.rows["hides"].append((number,))
     if dtype.is_float and math.isfinite(value) and value:
         facts.rows["quotient"].append((number, bits(1 / value)))
+    if dtype.is_float and math.isfinite(value) and value <= LOW:
+        facts.rows["nearly_hides"].append((number,))
+    if not dtype.is_bool and value == 0:
+        facts.rows["null"].append((number,))
     if dtype.is_int and value == 0:
         facts.rows["integer_null"].append((number,))
     inverse = exact_inverse(value, dtype) if dtype.is_float else None

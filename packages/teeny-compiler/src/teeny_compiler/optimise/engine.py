@@ -1,6 +1,6 @@
 """The e-graph engine: egglog with the header, the rules and the loader, one for each policy.
 
-egglog is imported where a graph is optimised and nowhere else: it takes half a second.
+egglog is imported where a graph is optimised and nowhere else.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from teeny_core import bool_, f32, f64, ops
+from teeny_core import bool_, f32, f64, i32, i64, ops, u32, u64
 
 from teeny_compiler.optimise.encode import DTYPES, NUMBER, Facts, Vector, lossless_casts
+from teeny_compiler.optimise.native import bindings
 from teeny_compiler.optimise.rule import Fact, Rule, rulesets
 
 CONSTRUCTORS = """
@@ -25,7 +26,7 @@ CONSTRUCTORS = """
 (datatype T
   (In i64) (K i64 i64) (Un String T) (Bin String T T) (Sel T T T) (Cast i64 T)
   (Tr T Vector) (Rs T Vector) (Bc T Vector) (Mm i64 i64 T T) (Conv i64 T T)
-  (Att i64 i64 T T T)
+  (Att i64 i64 T T T T)
   (Op0 i64) (Op1 i64 T) (Op2 i64 T T) (Cons T T) (Nil))
 (constructor N (i64) T :unextractable)
 (function vector (i64) Vector :no-merge)
@@ -35,13 +36,26 @@ CONSTRUCTORS = """
 (relation neutral (String T))
 (relation inverse (T T))
 (relation integer_null (T))
+(relation null (T))
 (relation hides (T))
+(relation nearly_hides (T))
 (relation quotient (T i64))
 (relation folds (i64 String i64))
 (relation counts (i64 String))
+(relation times (i64 i64 i64))
+(relation holds_indices (i64))
+(relation line (T))
+(relation rows (T))
+(relation columns (T))
 (relation causal (T))
+(relation above (T))
+(relation hides_above (T))
+(relation both (T T T))
+(relation either (T T T))
 (relation weights (T T))
-(relation scores (T T i64 i64))
+(relation scores (T T i64 i64 T))
+(relation product (T T T i64))
+(relation repeats (T T i64))
 (relation mixes (T))
 (relation accumulates (i64))
 (relation involution (String))
@@ -55,7 +69,7 @@ CONSTRUCTORS = """
 (ruleset analyse)
 """
 
-# relation of rows -> (columns, what a row says); `a`, `b`, `c` are numbers of nodes.
+# relation of rows -> (columns, what a row says); `i` is the first column, `a` to `f` the others.
 LOADERS: dict[str, tuple[str, str]] = {
     "in": ("i64", "(union (N i) (In i))"),
     "k": ("i64 i64 i64", "(union (N i) (K a b))"),
@@ -68,6 +82,10 @@ LOADERS: dict[str, tuple[str, str]] = {
     "bc": ("i64 i64 i64", "(union (N i) (Bc (N a) (vector b)))"),
     "mm": ("i64 i64 i64 i64 i64", "(union (N i) (Mm a b (N c) (N d)))"),
     "conv": ("i64 i64 i64 i64", "(union (N i) (Conv a (N b) (N c)))"),
+    "att": (
+        "i64 i64 i64 i64 i64 i64 i64",
+        "(union (N i) (Att a b (N c) (N d) (N e) (N f)))",
+    ),
     "op0": ("i64 i64", "(union (N i) (Op0 a))"),
     "op1": ("i64 i64 i64", "(union (N i) (Op1 a (N b)))"),
     "op2": ("i64 i64 i64 i64", "(union (N i) (Op2 a (N b) (N c)))"),
@@ -78,10 +96,16 @@ LOADERS: dict[str, tuple[str, str]] = {
     "neutral": ("String i64", "(neutral i (N a))"),
     "inverse": ("i64 i64 i64", "(inverse (N i) (K a b))"),
     "integer_null": ("i64", "(integer_null (N i))"),
+    "null": ("i64", "(null (N i))"),
     "hides": ("i64", "(hides (N i))"),
+    "nearly_hides": ("i64", "(nearly_hides (N i))"),
     "quotient": ("i64 i64", "(quotient (N i) a)"),
     "folds": ("i64 String i64", "(folds i a b)"),
     "counts": ("i64 String", "(counts i a)"),
+    "times": ("i64 i64 i64", "(times i a b)"),
+    "causal": ("i64", "(causal (N i))"),
+    "above": ("i64", "(above (N i))"),
+    "hides_above": ("i64", "(hides_above (N i))"),
 }
 
 RECOGNISE = "recognise_real"
@@ -97,7 +121,7 @@ def header() -> str:
 
 def _loaders() -> Iterator[str]:
     for name, (columns, action) in LOADERS.items():
-        variables = "iabcd"[: len(columns.split())]
+        variables = "iabcdef"[: len(columns.split())]
         yield f"(relation r_{name} ({columns}))"
         row = f"(r_{name} {' '.join(variables)})"
         vectors = [v for v in variables if f"(vector {v})" in action]
@@ -120,6 +144,7 @@ def _tables() -> Iterator[str]:
         result = "makes_bool" if _makes_bool(definition.name) else "keeps_type"
         yield f'({result} "{definition.name}")'
     yield from (f"(floating {NUMBER[dtype]})" for dtype in DTYPES if dtype.is_float)
+    yield from (f"(holds_indices {NUMBER[dtype]})" for dtype in (i32, i64, u32, u64, f64))
     yield from (f"(accumulates {NUMBER[dtype]})" for dtype in (f32, f64))
     yield from (f"(widens {a} {b})" for a, b in lossless_casts())
 
@@ -150,7 +175,7 @@ def _analyses() -> Iterator[str]:
         )  # fmt: skip
         leading = " ".join(f"(vec-get s {i})" for i in range(rank))
         yield derive(
-            "(= e (Att b c x y z))", x, f"(= (vec-length s) {rank + 1})", "(= t (sig z))",
+            "(= e (Att b c x y z m))", x, f"(= (vec-length s) {rank + 1})", "(= t (sig z))",
             then=f"(set (sig e) (vec-of {leading} (vec-get t {rank})))",
         )  # fmt: skip
         for f in (0, 1):
@@ -168,14 +193,15 @@ def _analyses() -> Iterator[str]:
         yield derive(f"(= e {term})", "(frozen x)", "(frozen y)", then="(frozen e)")
     yield derive("(= e (Sel c x y))", "(frozen c)", "(frozen x)", "(frozen y)", then="(frozen e)")
     yield derive(
-        "(= e (Att b c x y z))", "(frozen x)", "(frozen y)", "(frozen z)", then="(frozen e)"
-    )
+        "(= e (Att b c x y z m))", "(frozen x)", "(frozen y)", "(frozen z)", "(frozen m)",
+        then="(frozen e)",
+    )  # fmt: skip
     yield derive("(= e (Nil))", then="(frozen e)")
     for term in ("(Bc k t)", "(Rs k t)", "(Tr k t)"):
         e = f"(= e {term})"
         yield derive(e, "(neutral o k)", then="(neutral o e)")
-        yield derive(e, "(integer_null k)", then="(integer_null e)")
-        yield derive(e, "(hides k)", then="(hides e)")
+        for relation in ("integer_null", "null", "hides", "nearly_hides"):
+            yield derive(e, f"({relation} k)", then=f"({relation} e)")
     yield derive("(= e (Bc k t))", "(inverse k r)", then="(inverse e (Bc r t))")
 
 
@@ -212,12 +238,10 @@ class Engine:
     """
 
     def __init__(self, rules: Sequence[Rule], facts: Sequence[Fact] = ()) -> None:
-        from egglog import bindings
-
         self._lock = threading.Lock()
         self._folder = Path(tempfile.mkdtemp(prefix="teeny-egraph-"))
         atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
-        self._egraph = bindings.EGraph(fact_directory=str(self._folder))
+        self._egraph = bindings().EGraph(fact_directory=str(self._folder))
         self.rulesets = rulesets(rules)
         self._names = {f"{rule.algebra} #{i}": rule for i, rule in enumerate(rules)}
         self._run(header())

@@ -33,12 +33,13 @@ def _asks(rule: Rule | None, safety: Set[Safety], frozen: bool) -> str:
 def attention(snapshot: Snapshot) -> Iterator[str]:
     """Yield, for each product with a softmax that is no attention, the reason."""
     whole = {node.cls for node in snapshot.nodes if node.op == "Att"}
+    whole |= {x.cls for x in snapshot.nodes if x.op == "Rs" and x.inputs[0] in whole}
     for cls in sorted(snapshot.mixes - whole):
         dtype = DTYPES[snapshot.signatures[cls][0]]
         if dtype.accumulator != dtype:
             yield f"it sums in {dtype}, and attention in {dtype.accumulator}"
         else:
             yield (
-                "its scores are no product of queries and keys times a number, or are masked"
-                " otherwise than above the diagonal"
+                "its scores are no product of queries and keys, times a number, with a mask or a"
+                " bias"
             )

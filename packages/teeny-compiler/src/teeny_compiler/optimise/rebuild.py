@@ -6,7 +6,7 @@ from teeny_core import CompileError, f64
 from teeny_core import shape as shapes
 
 from teeny_compiler.fxgraph import FxBuilder, FXGraph
-from teeny_compiler.optimise.encode import DTYPES, Facts, value_of
+from teeny_compiler.optimise.encode import CAUSAL, DTYPES, SAFE, Facts, value_of
 from teeny_compiler.optimise.engine import Enode, Snapshot
 from teeny_compiler.optimise.extract import Choice, Problem, ordered
 
@@ -81,8 +81,9 @@ def _add(
         case "Mm", (int(ta), int(tb)):
             flags = {"transpose_a": bool(ta), "transpose_b": bool(tb)}
             return [builder.add("matmul", inputs, flags, scope)]
-        case "Att", (int(causal), int(scale)):
-            how = {"causal": bool(causal), "scale": value_of(scale, f64)}
+        case "Att", (int(flags), int(scale)):
+            causal, safe = bool(flags & CAUSAL), bool(flags & SAFE)
+            how = {"causal": causal, "safe": safe, "scale": value_of(scale, f64)}
             return [builder.add("attention", inputs, how, scope)]
         case "Conv" | "Op0" | "Op1" | "Op2", (int(key),):
             name, found = facts.key(key)

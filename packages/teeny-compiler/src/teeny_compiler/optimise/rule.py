@@ -51,6 +51,7 @@ class Fact:
     name: str
     then: str
     when: tuple[str, ...]
+    safety: Safety = "real"
 
     def text(self, ruleset: str) -> str:
         """Return the fact as egglog."""

@@ -6,6 +6,7 @@ x/x -> 1 for floats, -(a - b) -> b - a (for a = b), 1/sqrt(x) -> rsqrt(x), and a
 
 from __future__ import annotations
 
+from teeny_compiler.optimise.encode import BOOL
 from teeny_compiler.optimise.rule import Rule, both_ways
 
 NEUTRAL = (
@@ -60,6 +61,32 @@ CHOICE = (
     Rule("c ? x : (c ? y : z) -> c ? x : z", "(Sel c x (Sel c y z))", "(Sel c x z)"),
 )
 
+_ONE_OR_NONE = ('(neutral "mul" k)', "(null z)")
+FLAGS = (
+    # A mask that was kept as numbers, as of a triangle of ones.
+    Rule("(c ? 1 : 0) != 0 -> c", '(Bin "ne" (Sel c k z) y)', "c", (*_ONE_OR_NONE, "(null y)")),
+    Rule("(c ? 1 : 0) > 0 -> c", '(Bin "gt" (Sel c k z) y)', "c", (*_ONE_OR_NONE, "(null y)")),
+    Rule(
+        "(c ? 1 : 0) == 0 -> !c",
+        '(Bin "eq" (Sel c k z) y)',
+        '(Un "logical_not" c)',
+        (*_ONE_OR_NONE, "(null y)"),
+    ),
+    Rule(
+        "(c ? 1 : 0) == 1 -> c",
+        '(Bin "eq" (Sel c k z) y)',
+        "c",
+        (*_ONE_OR_NONE, '(neutral "mul" y)'),
+    ),
+    Rule("bool(c ? 1 : 0) -> c", f"(Cast {BOOL} (Sel c k z))", "c", _ONE_OR_NONE),
+    Rule(
+        "c ? true : false -> c",
+        "(Sel c k z)",
+        "c",
+        ('(neutral "logical_and" k)', '(neutral "logical_or" z)'),
+    ),
+)
+
 CASTS = (
     # `widens a b`: every value of type a has one of type b, and comes back unchanged.
     Rule(
@@ -86,6 +113,7 @@ RULES: tuple[Rule, ...] = (
     *POWERS_OF_TWO,
     *TRAITS,
     *CHOICE,
+    *FLAGS,
     *CASTS,
     *INTEGERS,
 )

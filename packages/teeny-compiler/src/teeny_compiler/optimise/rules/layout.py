@@ -42,6 +42,8 @@ HOIST = (
          ("(= u (sig root))",)),
     Rule("cast(broadcast(x)) -> broadcast(cast(x))", "(Cast d (Bc x t))",
          "(Bc (Cast d x) (vec-set t 0 d))"),
+    Rule("permute(broadcast(x)) -> broadcast(permute(x))", "(Tr (Bc x t) p)", "(Bc (Tr x p) u)",
+         ("(= s (sig x))", "(= (vec-length s) (vec-length t))", "(= u (sig root))")),
     Rule("broadcast(x) o broadcast(y) -> broadcast(x o y)", "(Bin o (Bc x t) (Bc y t))",
          "(Bc (Bin o x y) u)",
          ("(= s (sig x))", "(= s (sig y))", "(= u (sig root))")),
@@ -61,6 +63,25 @@ MOTION = (
 )  # fmt: skip
 
 
+def _kept(before: int, after: int) -> Rule:
+    """Of two orders to join or split batch axes and to transpose, transpose last."""
+    kept = (f"(= (vec-get t {after}) (vec-get s {before - 1}))",
+            f"(= (vec-get t {after - 1}) (vec-get s {before}))")  # fmt: skip
+    turned = (
+        f"(vec-set (vec-set t {after} (vec-get t {after - 1})) {after - 1} (vec-get t {after}))"
+    )
+    return Rule(
+        "reshape(transpose(x)) -> transpose(reshape(x))",
+        f"(Rs (Tr x {swapped_last(before)}) t)",
+        f"(Tr (Rs x {turned}) {swapped_last(after)})",
+        ("(= s (sig x))", f"(= (vec-length s) {before + 1})", f"(= (vec-length t) {after + 1})",
+         *kept),
+    )  # fmt: skip
+
+
+BATCHES = tuple(_kept(before, after) for before, after in ((3, 4), (4, 3)))
+
+
 def _contraction(rank: int) -> tuple[Rule, ...]:
     swap = swapped_last(rank)
     return (
@@ -75,4 +96,4 @@ def _contraction(rank: int) -> tuple[Rule, ...]:
 
 CONTRACTION = tuple(rule for rank in RANKS for rule in _contraction(rank))
 
-RULES: tuple[Rule, ...] = (*CANCEL, *HOIST, *MOTION, *CONTRACTION)
+RULES: tuple[Rule, ...] = (*CANCEL, *HOIST, *MOTION, *BATCHES, *CONTRACTION)

@@ -9,6 +9,7 @@ from teeny_core import shape as shapes
 from teeny_core.dtype import i64, promote
 from teeny_core.errors import OpError, ShapeError
 from teeny_core.nn.functional.random import dropout
+from teeny_core.shape import Shape
 from teeny_core.tensor import AnyTensor, core
 
 
@@ -47,15 +48,18 @@ def scaled_dot_product_attention(
         ShapeError: the heads of keys do not divide those of queries.
     """
     if enable_gqa:
-        key, value = (_shared(query, heads) for heads in (key, value))
-    if attn_mask is None and dropout_p == 0.0:
-        return _attention(query, key, value, is_causal, scale)
+        _check_shared(query, key)
+        _check_shared(query, value)
+    if dropout_p == 0.0:
+        return _attention(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    if enable_gqa:
+        key, value = (_repeated(query, shared) for shared in (key, value))
     weights = attention_weights(query, key, attn_mask, is_causal, scale)
     return dropout(weights, dropout_p).matmul(value)
 
 
-def _shared(query: AnyTensor, heads: AnyTensor) -> AnyTensor:
-    """Repeat each of the heads (..., K, S, E) for the queries (..., H, L, E) that share it."""
+def _check_shared(query: AnyTensor, heads: AnyTensor) -> None:
+    """Refuse heads (..., K, S, E) that queries (..., H, L, E) cannot share."""
     fits = query.ndim == heads.ndim >= 3
     count = heads.shape[-3] if fits else 0
     if not isinstance(count, int) or count < 1 or not shapes.divides(count, query.shape[-3]):
@@ -63,6 +67,11 @@ def _shared(query: AnyTensor, heads: AnyTensor) -> AnyTensor:
             f"attention of {query.type} shares {heads.type}",
             hint="the number of heads of keys, on axis -3, divides that of queries",
         )
+
+
+def _repeated(query: AnyTensor, heads: AnyTensor) -> AnyTensor:
+    """Repeat each of the heads (..., K, S, E) for the queries (..., H, L, E) that share it."""
+    count = heads.shape[-3]
     width = query.shape[-3] // count
     rest = heads.shape[-2:]
     spread = heads.unsqueeze(-3).expand(*heads.shape[:-3], count, width, *rest)
@@ -70,18 +79,35 @@ def _shared(query: AnyTensor, heads: AnyTensor) -> AnyTensor:
 
 
 def _attention(
-    query: AnyTensor, key: AnyTensor, value: AnyTensor, causal: bool, scale: float | None
+    query: AnyTensor,
+    key: AnyTensor,
+    value: AnyTensor,
+    mask: AnyTensor | None,
+    causal: bool,
+    scale: float | None,
+    shared: bool,
 ) -> AnyTensor:
-    """Make the one operation; leading extents are broadcast."""
+    """Make the one operation; leading extents are broadcast, but for heads that are shared."""
+    if mask is not None and causal:
+        raise OpError(
+            "attention got a mask and is_causal=True", hint="put the causal part into the mask"
+        )
     dtype = promote(promote(query.dtype, key.dtype), value.dtype)
-    leading = [tensor.shape[:-2] for tensor in (query, key, value)]
-    batch = core.broadcast_shapes(core.broadcast_shapes(leading[0], leading[1]), leading[2])
-    nodes = [
-        core.expand(core.cast(tensor.node, dtype), (*batch, *tensor.shape[-2:]))
-        for tensor in (query, key, value)
-    ]
+    tensors = (query, key, value)
+    kept = 3 if shared else 2
+    batch: Shape = ()
+    for tensor in tensors if mask is None else (*tensors, mask):
+        batch = core.broadcast_shapes(batch, tensor.shape[:-kept])
+    q, k, v = (
+        core.expand(core.cast(tensor.node, dtype), (*batch, *tensor.shape[-kept:]))
+        for tensor in tensors
+    )
     factor = _factor(query) if scale is None else float(scale)
-    return query._result(ops.attention(*nodes, causal=causal, scale=factor), key, value)
+    if mask is None:
+        return query._result(ops.attention(q, k, v, causal=causal, scale=factor), key, value)
+    shown = mask.dtype.is_bool or mask.dtype == dtype.accumulator
+    node = mask.node if shown else core.cast(mask.node, dtype)
+    return query._result(ops.attention(q, k, v, node, scale=factor, safe=True), key, value, mask)
 
 
 def attention_weights(
