@@ -13,8 +13,8 @@ from teeny_core import random as randomness
 from teeny_core.autodiff import gradients
 from teeny_core.device import Device, Program
 from teeny_core.device import device as get_device
+from teeny_core.dtype import DType, f32, i64
 from teeny_core.dtype import dtype as to_dtype
-from teeny_core.dtype import f32, i64
 from teeny_core.errors import GradientError, LoadError, TraceError
 from teeny_core.graph import Graph
 from teeny_core.nn import Layer
@@ -27,6 +27,8 @@ from teeny_core.trace import trace
 
 AnyLayer: TypeAlias = Layer[..., Any]
 Objective: TypeAlias = Callable[[Any, AnyTensor], AnyTensor]
+
+_Types: TypeAlias = tuple[tuple[DType, tuple[int | str, ...]], ...]
 
 PREFIX = "optimizer."
 STEP = PREFIX + "step"
@@ -71,8 +73,9 @@ def train_step(
 class TrainStep:
     """`step(*inputs, target)` trains by one batch and returns the loss; see `train_step`.
 
-    The first axis of every input is a batch of any size: batches of other sizes need no other
-    program. Parameters, running statistics and the optimiser's state change in place.
+    The first axis of every input is a batch of any size. The size that comes first, of which most
+    batches are, gets a program of its own, and all others share one. Parameters, running statistics
+    and the optimiser's state change in place.
 
     Attributes:
         metrics: the metrics of the last batch, by name.
@@ -105,7 +108,8 @@ class TrainStep:
         self._step = Tensor(0, i64)
         self._rate = Tensor(optimizer.lr, f32)
         self._random = randomness.state() if seed is None else Tensor(randomness.seeded(seed))
-        self._programs: dict[tuple[Any, ...], Program] = {}
+        self._programs: dict[_Types, Program] = {}
+        self._sizes: dict[_Types, _Types] = {}
 
     def __call__(self, *arrays: ArrayLike) -> Array:
         """Train on one batch; return its loss, before the update, as an array of shape ().
@@ -208,9 +212,16 @@ class TrainStep:
         return loss, metrics
 
     def _program(self, batch: list[Array]) -> Program:
-        """Return the program for batches of these types; equal first extents are one symbol."""
+        """Return the program for batches like this one.
+
+        It is made for exactly this size if no other was; else for any, where equal first extents
+        are one symbol.
+        """
         symbols: dict[int, str] = {}
-        types = tuple((to_dtype(array.dtype), _extents(array, symbols)) for array in batch)
+        dtypes = [to_dtype(array.dtype) for array in batch]
+        exact = tuple(zip(dtypes, (array.shape for array in batch), strict=True))
+        general = tuple(zip(dtypes, (_extents(a, symbols) for a in batch), strict=True))
+        types = exact if self._sizes.setdefault(general, exact) == exact else general
         if types not in self._programs:
             names = [*(f"x{i}" for i in range(len(batch) - 1)), "target"]
             arguments = [
