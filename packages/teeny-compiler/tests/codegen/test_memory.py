@@ -69,6 +69,26 @@ def test_masked_tails_touch_nothing_beyond(load, target, guarded, dtype, at_end)
         np.testing.assert_array_equal(o, np.where(flags, x, np.zeros_like(x)))
 
 
+@pytest.mark.parametrize("dtype", [f32, bf16, i64], ids=str)
+@pytest.mark.parametrize("size", [5, 20, 31])
+def test_bounds_that_are_known(load, target, guarded, dtype, size):
+    """Lanes below a constant are stored by whole parts of a vector, some rows under a condition."""
+    parameters = [("x", Ptr[dtype]), ("o", Ptr[dtype]), ("rows", i32)]
+    with build_function("copy", parameters) as f:
+        x, o, rows = f.arguments
+        row, column = tl.arange(0, 3)[:, None], tl.arange(0, 32)[None, :]
+        inside = column < size
+        value = tl.load(x + row * size + column, inside & (row < rows))
+        tl.store(o + row * size + column, value, inside & (row < rows))
+    kernel = load(f.function, target)
+    for rows in (2, 3):
+        x, o = (guarded.array(dtype.numpy, rows * size, True) for _ in range(2))
+        fill(x, size)
+        o[...] = np.zeros(rows * size, o.dtype)
+        kernel((1,), [x, o, rows])
+        np.testing.assert_array_equal(o, x)
+
+
 @pytest.mark.parametrize("at_end", [True, False], ids=["end", "start"])
 @pytest.mark.parametrize("shape", [(14, 32), (3, 5), (4, 24), (16, 2), (5, 1)], ids=str)
 def test_masked_matrices(load, target, guarded, shape, at_end):

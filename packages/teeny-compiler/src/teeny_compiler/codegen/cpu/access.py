@@ -123,11 +123,14 @@ def write_run(
 ) -> None:
     """Store the first `count` lanes of a vector at consecutive addresses, where the mask holds."""
     scalar, width = value.type
+    first = mask.known_count
+    if first is not None:
+        count, mask = min(count, first), LaneMask(width, None, mask.scalar, mask.vector)
     if mask.is_full and count == width:
         write(c, pointer, value, align)
         return
-    if mask.is_full and not can_mask(c, scalar):
-        _write_parts(c, pointer, value, count, align)
+    if mask.is_full and not (can_mask(c, scalar) and c.target.has("avx512f")):
+        _write_parts(c, pointer, value, count, align)  # a masked store of AVX is slow on some cores
         return
     if mask.vector is None and mask.bits is None and not can_mask(c, scalar):
         assert mask.scalar is not None

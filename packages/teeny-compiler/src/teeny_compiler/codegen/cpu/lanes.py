@@ -109,6 +109,12 @@ class LaneMask:
         """Whether no lane can be active."""
         return self.bits is not None and not any(self.bits)
 
+    @property
+    def known_count(self) -> int | None:
+        """How many lanes `bits` leave, where those are the first ones."""
+        count = sum(self.bits or ())
+        return count if self.bits is not None and all(self.bits[:count]) else None
+
     def also(self, condition: Operand) -> LaneMask:
         """Restrict to a scalar condition."""
         if condition.text == "true":
