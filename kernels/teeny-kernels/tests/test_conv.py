@@ -28,6 +28,7 @@ SHAPES = {
     "dilated": (1, 3, 9, 11, 17, (3, 2), (1, 1), ((2, 1), (1, 2)), (2, 3), 1),
     "groups": (2, 6, 6, 7, 8, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 2),
     "depthwise": (2, 5, 7, 18, 5, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 5),
+    "few": (2, 1, 9, 23, 3, (3, 4), (2, 2), ((1, 1), (2, 0)), (1, 1), 1),
     "large padding": (1, 2, 3, 3, 3, (4, 4), (1, 1), ((3, 3), (3, 3)), (1, 1), 1),
     "stride over kernel": (1, 2, 9, 9, 3, (2, 2), (3, 3), ((1, 0), (0, 1)), (1, 1), 1),
 }
@@ -91,7 +92,9 @@ ALGORITHMS = {"rows": conv_rows, "channels": conv_channels, "taps": conv_taps}
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("name", ["lenet1", "wide", "uneven", "dilated", "large padding", "groups"])
+@pytest.mark.parametrize(
+    "name", ["lenet1", "wide", "stride", "uneven", "dilated", "large padding", "groups"]
+)
 def test_each_algorithm(wide: Target, monkeypatch: pytest.MonkeyPatch, algorithm, name):
     """Whatever is fastest, all give the same."""
 
@@ -128,7 +131,7 @@ def test_parts_of_channels(target: Target, monkeypatch: pytest.MonkeyPatch, name
         check_pooled(attrs, x, w, dy.shape, target)
 
 
-@pytest.mark.parametrize("name", ["lenet1", "lenet2", "wide", "stride", "depthwise"])
+@pytest.mark.parametrize("name", ["lenet1", "lenet2", "wide", "stride", "depthwise", "few"])
 def test_with_relu_and_pooling(target: Target, name):
     attrs, x, w, dy = case(name)
     x[0, 0, 1, 1] = np.nan

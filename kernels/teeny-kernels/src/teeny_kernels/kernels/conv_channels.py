@@ -13,7 +13,7 @@ from typing import Any
 
 import teeny_triton.language as tl
 from teeny_core import DType
-from teeny_kernels.kernels.correlation import Correlation, Slab, clipped, copy_slab
+from teeny_kernels.kernels.correlation import Correlation, Slab, clipped, copy_slab, group_of
 from teeny_triton import Ptr, TypeVar, constexpr, kernel
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ def conv_channels(
     Parts are runs of rows for each run of panels.
     """
     of = t.of
-    image, group = tl.program_id(1), tl.program_id(2)
+    image, group = tl.program_id(1), group_of(of)
     runs = tl.cdiv(of.rows, t.run)
     first = 0 if t.run >= of.rows else tl.program_id(0) % runs * t.run
     first_panel = tl.program_id(0) // runs * t.panels

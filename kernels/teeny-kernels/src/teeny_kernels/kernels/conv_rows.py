@@ -2,7 +2,8 @@
 
 A block of results is some filters by some rows by some registers of columns. For each tap, rows of
 the input are read where the tap sees them, and each filter's number is broadcast. That suits few
-filters and windows of few channels, and needs no copy of the filters.
+filters and windows of few channels, and needs no copy of the filters. With a stride of 2 along x,
+even and odd columns are copied apart, so that what neighbouring results see are neighbours.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import teeny_triton.language as tl
 from teeny_core import DType
-from teeny_kernels.kernels.correlation import Correlation, Slab, clipped, copy_slab
+from teeny_kernels.kernels.correlation import Correlation, Slab, clipped, copy_slab, group_of
 from teeny_triton import Ptr, TypeVar, constexpr, kernel
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class Rows:
-    """How a correlation is cut: it must have a stride of 1 along x.
+    """How a correlation is cut: its stride along x is 1, or 2 without dilation.
 
     Attributes:
         of: the correlation.
@@ -51,7 +52,7 @@ def conv_rows(
 ) -> None:
     """Compute a correlation. Grid: runs of rows, images, groups."""
     of = t.of
-    image, group = tl.program_id(1), tl.program_id(2)
+    image, group = tl.program_id(1), group_of(of)
     first = 0 if t.run >= of.rows else tl.program_id(0) * t.run
     last = tl.minimum(first + t.run, of.rows)
     source = x + image * of.x[0] + group * of.x[1]
@@ -63,7 +64,7 @@ def conv_rows(
         slab = tl.scratch(of.channels * t.slab.plane, t.accumulator)
         top = first * of.stride[0] - of.top
         copy_slab(slab, source, top, t.slab, of, t.accumulator)
-        at, plane, pitch = slab - first * of.stride[0] * t.slab.pitch, t.slab.plane, t.slab.pitch
+        at, plane, pitch = slab - first * of.stride[0] * t.slab.line, t.slab.plane, t.slab.line
 
     def block(f: Any, nf: int, row: Any, nr: int, column: Any, width: int, last: bool) -> None:
         """Compute filters [f, f + nf) and rows [row, row + nr) of `width` columns."""
@@ -76,13 +77,15 @@ def conv_rows(
         acc = tl.zeros((nf, nr, width), t.accumulator)
         low, high = clipped(row, nr, of)
         for i in range(low, high):
-            for j in range(of.kernel[1]):
-                seen = left + i * of.dilation[0] * pitch + j * of.dilation[1]
-                tap = right + i * of.w[3] + j * of.w[4]
-                for c in range(of.channels):
-                    value = tl.load(seen + c * plane, inside).to(t.accumulator)
-                    weight = tl.load(tap + c * of.w[2]).to(t.accumulator)
-                    acc = acc + value * weight
+            for phase in range(of.stride[1]):  # of columns, and of the taps that see them
+                apart = 0 if t.slab is None else phase * t.slab.pitch
+                for j in range(tl.cdiv(of.kernel[1] - phase, of.stride[1])):
+                    seen = left + i * of.dilation[0] * pitch + apart + j * of.dilation[1]
+                    tap = right + i * of.w[3] + (j * of.stride[1] + phase) * of.w[4]
+                    for c in range(of.channels):
+                        value = tl.load(seen + c * plane, inside).to(t.accumulator)
+                        weight = tl.load(tap + c * of.w[2]).to(t.accumulator)
+                        acc = acc + value * weight
         if t.pool:
             rows = acc.reshape(nf, nr // 2, 2, width).max(2)
             pooled = rows.reshape(nf, nr // 2, width // 2, 2).max(3)

@@ -19,7 +19,7 @@ from typing import Any
 
 import teeny_triton.language as tl
 from teeny_core import DType
-from teeny_kernels.kernels.correlation import Correlation, clipped
+from teeny_kernels.kernels.correlation import Correlation, clipped, group_of
 from teeny_triton import Ptr, TypeVar, constexpr, kernel
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ def conv_taps(
 ) -> None:
     """Compute a correlation with packed filters. Grid: runs of rows, images, groups."""
     of = t.of
-    image, group = tl.program_id(1), tl.program_id(2)
+    image, group = tl.program_id(1), group_of(of)
     first = 0 if t.run >= of.rows else tl.program_id(0) * t.run
     last = tl.minimum(first + t.run, of.rows)
     source = x + image * of.x[0] + group * of.x[1]

@@ -22,7 +22,7 @@ from typing import Any
 
 import teeny_triton.language as tl
 from teeny_core import DType
-from teeny_kernels.kernels.correlation import Correlation
+from teeny_kernels.kernels.correlation import Correlation, group_of
 from teeny_triton import Ptr, TypeVar, constexpr, kernel
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ def conv_winograd(
     Parts are runs of rows of tiles for each run of panels.
     """
     of = t.of
-    image, group = tl.program_id(1), tl.program_id(2)
+    image, group = tl.program_id(1), group_of(of)
     runs = t.rows // t.run
     first = 0 if runs == 1 else tl.program_id(0) % runs * t.run
     first_panel = tl.program_id(0) // runs * t.panels

@@ -86,22 +86,37 @@ class Correlation:
         return (count - 1) * self.stride[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
 
+@kernel
+def group_of(of: Correlation) -> Any:
+    """Return the group of a program: a number where there is one, so that filters are known."""
+    return 0 if of.groups == 1 else tl.program_id(2)
+
+
 MOST_UNROLLED = 24
 """Registers of a padded channel whose copy is unrolled, so that its masks are known before."""
 
 
 @dataclass(frozen=True)
 class Slab:
-    """A padded copy of some rows of all channels of a group, in scratch memory: [c][row][pitch]."""
+    """A padded copy of some rows of all channels of a group, in scratch: [c][row][phase][pitch].
+
+    With two phases, even columns lie apart from odd ones.
+    """
 
     rows: int
     pitch: int
     lanes: int
+    phases: int = 1
+
+    @property
+    def line(self) -> int:
+        """Elements of a row."""
+        return self.phases * self.pitch
 
     @property
     def plane(self) -> int:
         """Elements of a channel."""
-        return self.rows * self.pitch
+        return self.rows * self.line
 
 
 @kernel
@@ -113,10 +128,16 @@ def copy_slab(slab: Any, x: Any, first: Any, s: Slab, of: Correlation, dtype: DT
         row = first + r
         inside = (row >= 0) & (row < of.height)
         for start in tl.static_range(0, s.pitch, s.lanes):
-            column = start + lane - of.left
+            column = s.phases * start + tl.arange(0, s.phases * s.lanes) - of.left
             mask = inside & (column >= 0) & (column < of.width)
-            value = tl.load(x + c * of.x[2] + row * of.x[3] + column * of.x[4], mask)
-            tl.store(slab + c * s.plane + r * s.pitch + start + lane, value.to(dtype))
+            value = tl.load(x + c * of.x[2] + row * of.x[3] + column * of.x[4], mask).to(dtype)
+            to = slab + c * s.plane + r * s.line + start + lane
+            if s.phases == 2:
+                even, odd = tl.split(value.reshape(s.lanes, 2))
+                tl.store(to, even)
+                tl.store(to + s.pitch, odd)
+            else:
+                tl.store(to, value)
 
     for c in range(of.channels):
         if s.plane <= MOST_UNROLLED * s.lanes:

@@ -22,7 +22,7 @@ SPARE_OF_ROWS = 5
 """Registers that are left over where pixels of several rows are broadcast: LLVM needs them."""
 SEVERAL_ROWS = 0.25
 """Cycles that a step takes longer where pixels of several rows are broadcast."""
-TURNING = 4.0
+TURNING = 2.0
 """Cycles to turn a register of results round and store it."""
 LONG_TAPS, FEW_BLOCKS = 256, 16
 """A panel of so many taps that meets so few blocks of pixels leaves time to fetch the next one."""

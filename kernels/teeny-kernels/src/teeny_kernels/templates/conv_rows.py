@@ -21,7 +21,11 @@ MOST_FILTERS, MOST_ROWS, MOST_VECTORS = 14, 8, 4
 UNALIGNED = 1.5
 """Cycles of a load port that a register takes which lies anywhere in memory."""
 APART = 2.0
-"""Cycles that a step takes longer when the filters do not fit the first cache."""
+"""Cycles that a step takes longer when filters and what they see do not fit the first cache."""
+LOOP, STORE, COPY = 0.25, 2.0, 3.0
+"""Cycles of the loop for each step, to store a register of results, and to copy one of input."""
+FETCH = 4.0
+"""Cycles to bring a line of an image that does not fit the second cache."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +37,25 @@ class RowsCut(Cut):
     @property
     def cycles(self) -> float:
         """The cycles for an image and group: steps of blocks, and what follows them."""
-        t, of = self.t, self.t.of
-        size = of.filters * of.taps * t.accumulator.itemsize
-        load, apart = load_cycles(self.target, size), size > self.target.l1_bytes
-        total = 0.0
+        t, of, target = self.t, self.t.of, self.target
+        itemsize = t.accumulator.itemsize
+        size = of.filters * of.taps * itemsize
+        image = of.channels * of.height * of.width * itemsize
+        load = load_cycles(target, size)
+        total = image / target.cache_line * FETCH if image > target.l2_bytes else 0.0
+        if t.slab is not None:
+            total += -(-of.rows // t.run) * of.channels * t.slab.plane / t.lanes * COPY
         for nf, times in conv_cut.blocks(of.filters, t.filters):
             for nr, repeats in conv_cut.blocks(of.rows, t.rows):
+                run = -(-t.vectors * t.lanes * itemsize // target.cache_line) * target.cache_line
+                seen = of.channels * of.reach(nr, 0) * run
+                apart = APART if size + seen > target.l1_bytes else 0.0
                 for vectors, number in conv_cut.blocks(-(-of.columns // t.lanes), t.vectors):
                     held = nr * vectors
                     loads = (nf + UNALIGNED * held) * load
-                    step = max(nf * held / PORTS, loads, LATENCY) + (APART if apart else 0)
+                    step = max(nf * held / PORTS, loads, LATENCY) + LOOP + apart
                     steps = of.taps * step * conv_cut.seen(of, nr)
-                    total += times * repeats * number * steps
+                    total += times * repeats * number * (steps + nf * held * STORE)
         return total
 
     def launches(self, use: Use) -> tuple[Launch, ...]:
@@ -61,10 +72,11 @@ class RowsCut(Cut):
 
 
 def choose(of: Correlation, dtype: DType, target: Target, *, pool: bool = False) -> RowsCut | None:
-    """Return the best cut, None if the columns are not neighbours."""
+    """Return the best cut, None if the columns that a tap sees are no neighbours."""
     accumulator = dtype.accumulator
     lanes = target.lanes(accumulator)
-    if of.stride[1] != 1 or (pool and lanes == 1):
+    phases = of.stride[1]
+    if phases > 2 or (phases == 2 and of.dilation[1] > 1) or lanes == 1 < max(phases, 1 + pool):
         return None
     cuts = (
         Rows(of, accumulator, lanes, filters, rows, vectors, rows, None, pool)
@@ -76,9 +88,10 @@ def choose(of: Correlation, dtype: DType, target: Target, *, pool: bool = False)
     best = found.t
     run = conv_cut.run(of, best.rows, conv_cut.parts(of), accumulator, target)
     slab = None
-    if of.needs_padding or of.x[4] != 1:
-        columns = -(-of.columns // lanes) * lanes + max(0, of.kernel[1] - 1) * of.dilation[1]
-        slab = Slab(of.reach(run, 0), -(-columns // lanes) * lanes, lanes)
+    if of.needs_padding or of.x[4] != 1 or phases > 1:
+        taps = max(0, of.kernel[1] - 1) * of.dilation[1] // phases
+        pitch = -(-of.columns // lanes) * lanes + taps
+        slab = Slab(of.reach(run, 0), -(-pitch // lanes) * lanes, lanes, phases)
     return RowsCut(target, replace(best, run=run, slab=slab))
 
 
