@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from teeny_compiler import cache as caches
 from teeny_compiler.cache import MAGIC, Cache, compiler_key, digest
 from teeny_core import ConfigError
 
@@ -172,3 +173,25 @@ def test_keys_are_injective_in_their_parts() -> None:
 
 def test_the_compiler_key_is_stable_in_a_process() -> None:
     assert compiler_key() == compiler_key()
+
+
+def test_sources_are_read_again_when_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEENY_CACHE_DIR", str(tmp_path / "cache"))
+    source = tmp_path / "package" / "inner" / "module.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("a = 1\n")
+    monkeypatch.setattr(caches, "_sources", lambda name: [*caches._below(str(tmp_path), "")])
+    fresh = compiler_key.__wrapped__
+    key = fresh()
+    with monkeypatch.context() as patch:
+        patch.setattr(caches, "_text", None)  # not called: nothing has changed
+        assert fresh() == key
+    os.utime(source, ns=(1, 1))
+    assert fresh() == key
+    source.write_text("a = 22\n")
+    changed = fresh()
+    assert changed != key
+    (tmp_path / "cache" / caches.SOURCES).write_bytes(b"\xff torn")
+    assert fresh() == changed

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -57,6 +58,30 @@ def test_workers_serve_any_target(workers: Workers) -> None:
 def test_a_module_that_llvm_refuses_is_named(workers: Workers) -> None:
     with pytest.raises(CompileError, match="LLVM refuses the generated code: wrong: "):
         workers.compile({**TEXTS, "wrong": "define void @wrong() { ret i32 0 }"}, TARGET)
+    assert list(workers.compile(TEXTS, TARGET)) == list(TEXTS)
+
+
+def test_modules_come_while_others_are_compiled(workers: Workers) -> None:
+    workers.start(2)
+    with workers.compilation(TARGET) as compilation:
+        for name, text in TEXTS.items():
+            compilation.add(name, text)
+            if name == "f20":
+                while "f0" not in compilation._made:
+                    time.sleep(0.001)
+        made = compilation.result()
+    assert made == {name: compile_object(text, TARGET) for name, text in TEXTS.items()}
+
+
+def test_what_is_compiled_in_vain_is_dropped(workers: Workers) -> None:
+    def fail() -> None:
+        with workers.compilation(TARGET) as compilation:
+            for name, text in TEXTS.items():
+                compilation.add(name, text)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert list(workers.compile(TEXTS, TARGET)) == list(TEXTS)
 
 

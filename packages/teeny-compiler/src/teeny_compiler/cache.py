@@ -15,6 +15,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata, util
@@ -26,6 +27,7 @@ MAGIC = b"teeny-1\n"
 SUFFIX = ".entry"
 DIGEST_BYTES = hashlib.sha256().digest_size
 KEEP = 0.8  # share of the limit that an eviction leaves
+SOURCES = "sources"  # the note of the key of the compiler
 STALE_SECONDS = 3600.0  # age at which a temporary file was left by a process that died
 
 
@@ -122,6 +124,19 @@ class Cache:
             else:
                 damaged += _remove(entry.path)
         return whole, damaged
+
+    def note(self, name: str) -> str:
+        """Return what was noted under a name, empty when nothing was."""
+        try:
+            return (self.folder / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def set_note(self, name: str, text: str) -> None:
+        """Note a line that is no entry; a disk that is full costs the note."""
+        if self.limit > 0:
+            with suppress(OSError):
+                _write(self.folder / name, text.encode())
 
     def clear(self) -> int:
         """Remove every entry; return how many there were."""
@@ -236,25 +251,62 @@ def compiler_key() -> str:
 
     That is the text of the compiler's own packages and of the kernel libraries found by entry
     points (an edited checkout must not meet its old programs), and the versions of LLVM, egglog
-    and NumPy.
+    and NumPy. The text is read when a file has another size or time of change than last time.
     """
     packages = {"teeny_core", "teeny_triton", "teeny_compiler"}
     packages |= {entry.module.partition(".")[0] for entry in _template_entry_points()}
+    sources = {name: _sources(name) for name in sorted(packages)}
     versions = [f"{name} {metadata.version(name)}" for name in ("llvmlite", "egglog", "numpy")]
-    return digest(*versions, *(_source_digest(name) for name in sorted(packages)))
+    stamp = digest(*versions, *(s.stamp for files in sources.values() for s in files))
+    cache = default_cache()
+    known = cache.note(SOURCES).partition(" ")
+    if known[0] == stamp:
+        return known[2]
+    parts = (part for name in sources for part in (name, *_text(sources[name])))
+    key = digest(*versions, *parts)
+    cache.set_note(SOURCES, f"{stamp} {key}")
+    return key
 
 
 def _template_entry_points() -> Iterable[metadata.EntryPoint]:
     return metadata.entry_points(group="teeny.kernels")
 
 
-def _source_digest(package: str) -> str:
-    """Return a digest of a package's source files, without importing it."""
+@dataclass(frozen=True)
+class _Source:
+    """A source file of a package, its name in the package, its size and its time of change."""
+
+    path: str
+    name: str
+    size: int
+    changed: int
+
+    @property
+    def stamp(self) -> str:
+        return f"{self.path} {self.size} {self.changed}"
+
+
+def _sources(package: str) -> list[_Source]:
+    """Return the source files of a package in order, without importing it."""
     spec = util.find_spec(package)
     roots = spec.submodule_search_locations if spec is not None else None
-    parts: list[str | bytes] = [package]
-    for root in roots or ():
-        for path in sorted(Path(root).rglob("*")):
-            if path.suffix in (".py", ".ll"):
-                parts += [path.relative_to(root).as_posix(), path.read_bytes()]
-    return digest(*parts)
+    return [source for root in roots or () for source in sorted(_below(root, ""), key=_name)]
+
+
+def _name(source: _Source) -> str:
+    return source.name
+
+
+def _below(folder: str, prefix: str) -> Iterator[_Source]:
+    for entry in os.scandir(folder):
+        if entry.is_dir():
+            yield from _below(entry.path, f"{prefix}{entry.name}/")
+        elif entry.name.endswith((".py", ".ll")):
+            stat = entry.stat()
+            yield _Source(entry.path, prefix + entry.name, stat.st_size, stat.st_mtime_ns)
+
+
+def _text(sources: Iterable[_Source]) -> Iterator[str | bytes]:
+    for source in sources:
+        yield source.name
+        yield Path(source.path).read_bytes()

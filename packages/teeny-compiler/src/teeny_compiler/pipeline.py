@@ -23,6 +23,7 @@ from teeny_compiler import observe
 from teeny_compiler.artifact import Artifact
 from teeny_compiler.cache import compiler_key, default_cache, digest
 from teeny_compiler.codegen.llvm import assembly, parse
+from teeny_compiler.codegen.objects import Objects, compiling
 from teeny_compiler.codegen.workers import WORKERS, processors
 from teeny_compiler.collect import collection_paused
 from teeny_compiler.fxgraph import FXGraph
@@ -75,11 +76,15 @@ class CompileOptions:
 
 @dataclass(frozen=True)
 class Context:
-    """What stages know besides the value that they work on."""
+    """What stages know besides the value that they work on.
+
+    With `objects` modules are compiled as soon as they are made.
+    """
 
     target: Target
     options: CompileOptions
     choose: Choose | None = None
+    objects: Objects | None = None
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,8 @@ def _modules(schedule: Schedule, context: Context) -> Modules:
     for function in schedule.functions:
         symbol = kernel_symbol(function)
         kernels[function], texts[symbol] = _lower(function, symbol, context.target)
+        if context.objects is not None:
+            context.objects.want(symbol, texts[symbol])
     texts["teeny_program"] = emit_program(schedule, kernels, context.target)
     return Modules(schedule, kernels, texts)
 
@@ -183,20 +190,9 @@ def _assembly(modules: Modules, context: Context) -> str:
 def _artifact(modules: Modules, context: Context) -> Artifact:
     from teeny_compiler.codegen.cpu.program import arena_bytes
 
-    objects = _objects(modules.texts, context)
+    assert context.objects is not None
+    objects = context.objects.all_of(modules.texts)
     return Artifact.of(modules.schedule, arena_bytes(modules.schedule, modules.kernels), objects)
-
-
-def _objects(texts: Mapping[str, str], context: Context) -> list[bytes]:
-    """Return the object code of modules; programs share kernels through the cache."""
-    cache = default_cache()
-    keys = {n: digest("module", compiler_key(), context.target.key, t) for n, t in texts.items()}
-    known = {name: cache.get(key) for name, key in keys.items()}
-    missing = {name: texts[name] for name, code in known.items() if code is None}
-    made = WORKERS.compile(missing, context.target)
-    for name, code in made.items():
-        cache.put(keys[name], code)
-    return [known[name] or made[name] for name in texts]
 
 
 STAGES = (
@@ -259,8 +255,9 @@ def compile_watched(
         return Compiled(artifact, seconds, cached=True)
     WORKERS.start(processors() if len(graph.nodes) >= LARGE else 1)
     times: dict[str, float] = {}
-    context = Context(target, options, choose if options.tune else None)
-    artifact = _run(graph, context, STAGES[-1].name, debug, times)
+    with compiling(target) as objects:
+        context = Context(target, options, choose if options.tune else None, objects)
+        artifact = _run(graph, context, STAGES[-1].name, debug, times)
     cache.put(key, artifact.anonymous(graph).to_bytes())
     return Compiled(artifact, times, cached=False)
 
@@ -275,11 +272,12 @@ def compile_timed(
     """
     from teeny_compiler.codegen.cpu.timed import emit_timed
 
-    context = Context(target, options, choose if options.tune else None)
-    modules: Modules = _run(graph, context, "llvm", debug=0)
-    program = emit_timed(modules.schedule, modules.kernels, target)
-    timed = replace(modules, texts={**modules.texts, "teeny_program": program})
-    return modules.schedule, _artifact(timed, context)
+    with compiling(target) as objects:
+        context = Context(target, options, choose if options.tune else None, objects)
+        modules: Modules = _run(graph, context, "llvm", debug=0)
+        program = emit_timed(modules.schedule, modules.kernels, target)
+        timed = replace(modules, texts={**modules.texts, "teeny_program": program})
+        return modules.schedule, _artifact(timed, context)
 
 
 def emit(
@@ -303,9 +301,11 @@ def emit(
         names = ", ".join((*(item.name for item in STAGES), *(n + DRAWN for n in GRAPHS), EXPLAIN))
         raise CompileError(f"no stage is named {stage!r}", hint=f"stages are {names}")
     machine = target or host_target()
-    context = Context(machine, options or CompileOptions())
-    value = _run(graph, context, name, config.get().debug)
-    return found.text(value, context) if name == stage else _drawn(value)
+    with compiling(machine) as objects:
+        wanted = objects if found is STAGES[-1] else None
+        context = Context(machine, options or CompileOptions(), objects=wanted)
+        value = _run(graph, context, name, config.get().debug)
+        return found.text(value, context) if name == stage else _drawn(value)
 
 
 def _drawn(value: Any) -> str:

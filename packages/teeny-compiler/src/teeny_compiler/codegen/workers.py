@@ -12,8 +12,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from teeny_core import CompileError, config
 from teeny_triton.target import Target
@@ -105,41 +105,38 @@ class Workers:
         """Return the object code of modules by name, made by as many workers as are idle.
 
         Raises:
-            CompileError: naming the module that LLVM refuses, or dies of; or LLVM does not know
-                the triple.
+            CompileError: see `Compilation.result`.
             OSError: the system grants no process to compile in.
         """
-        if not texts:
-            return {}
-        target_machine(target)  # refuses an unknown triple
-        task = _Task(texts, machine_of(target))
-        workers = self._take(len(texts))
-        helpers = [threading.Thread(target=task.work, args=(worker,)) for worker in workers[1:]]
+        with self.compilation(target) as compilation:
+            for name, text in texts.items():
+                compilation.add(name, text)
+            return compilation.result()
+
+    @contextmanager
+    def compilation(self, target: Target) -> Iterator[Compilation]:
+        """Compile modules while more of them are made, in the body."""
+        compilation = Compilation(self, target)
         try:
-            for helper in helpers:
-                helper.start()
-            task.work(workers[0])
-            for helper in helpers:
-                helper.join()
+            yield compilation
         except BaseException:  # an interrupt: answers that nobody reads must not be read later
-            for worker in workers:
-                worker.stop()
+            compilation.stop()
             raise
         finally:
-            self._give_back(workers)
-        if task.failures:
-            raise task.failures[0]
-        return {name: task.made[name] for name in texts}
+            compilation.close()
 
-    def _take(self, most: int) -> list[Worker]:
-        """Take idle workers, at least one."""
+    def take(self) -> list[Worker]:
+        """Take the idle workers, at least one.
+
+        Raises:
+            OSError: the system grants no process.
+        """
         with self._lock:
             self._forget_after_fork()
-            alive = _alive(self._idle)
-            taken, self._idle = alive[:most], alive[most:]
+            taken, self._idle = _alive(self._idle), []
         return taken or [Worker()]
 
-    def _give_back(self, workers: list[Worker]) -> None:
+    def give_back(self, workers: list[Worker]) -> None:
         """Keep one worker for the next compilation."""
         with self._lock:
             idle = self._idle + _alive(workers)
@@ -169,27 +166,93 @@ def _alive(workers: list[Worker]) -> list[Worker]:
     return [worker for worker in workers if worker not in ended]
 
 
-class _Task:
-    """Modules that wait, and what became of the others. The largest goes first."""
+class Compilation:
+    """Modules that wait, and what became of the others. The largest that waits goes first."""
 
-    def __init__(self, texts: Mapping[str, str], machine: Machine) -> None:
-        self.texts = texts
-        self.machine = machine
-        self.waiting = sorted(texts, key=lambda name: len(texts[name]))
-        self.made: dict[str, bytes] = {}
-        self.failures: list[Exception] = []
+    def __init__(self, owner: Workers, target: Target) -> None:
+        self._owner = owner
+        self._target = target
+        self._workers: list[Worker] = []
+        self._threads: list[threading.Thread] = []
+        self._busy: set[Worker] = set()
+        self._changed = threading.Condition()
+        self._waiting: dict[str, str] = {}
+        self._complete = False
+        self._names: list[str] = []
+        self._made: dict[str, bytes] = {}
+        self._failures: list[BaseException] = []
 
-    def work(self, worker: Worker) -> None:
-        """Compile what waits until nothing does, or something has failed."""
-        while self.waiting and not self.failures:
+    def add(self, name: str, text: str) -> None:
+        """Have a module compiled soon.
+
+        Raises:
+            CompileError: LLVM does not know the triple.
+            OSError: the system grants no process to compile in.
+        """
+        if not self._workers:
+            target_machine(self._target)  # refuses an unknown triple
+            self._workers = self._owner.take()
+        self._names.append(name)
+        with self._changed:
+            self._waiting[name] = text
+            self._changed.notify()
+        if len(self._threads) < len(self._workers):
+            thread = threading.Thread(target=self._work, args=(self._workers[len(self._threads)],))
+            self._threads.append(thread)
+            thread.start()
+
+    def result(self) -> dict[str, bytes]:
+        """Wait, and return the object code of all modules by name. No more can be added.
+
+        Raises:
+            CompileError: naming the module that LLVM refuses, or dies of.
+        """
+        self._finish()
+        if self._failures:
+            raise self._failures[0]
+        return {name: self._made[name] for name in self._names}
+
+    def stop(self) -> None:
+        """End what is running, and drop what waits."""
+        with self._changed:
+            self._waiting.clear()
+        for worker in tuple(self._busy):
+            worker.stop()
+
+    def close(self) -> None:
+        """Give the workers back when they have nothing left to do."""
+        self._finish()
+        self._owner.give_back(self._workers)
+
+    def _finish(self) -> None:
+        with self._changed:
+            self._complete = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, worker: Worker) -> None:
+        """Compile what waits until there will be no more, or something has failed."""
+        machine = machine_of(self._target)
+        while (module := self._next()) is not None:
+            self._busy.add(worker)
             try:
-                name = self.waiting.pop()
-            except IndexError:  # another thread took the last one
-                return
-            try:
-                self.made[name] = worker.compile(name, self.texts[name], self.machine)
+                self._made[module[0]] = worker.compile(*module, machine)
             except Exception as error:
-                self.failures.append(error)
+                self._failures.append(error)
+            except BaseException as error:  # its answer is still to come: see `stop`
+                self._failures.append(error)
+                return
+            self._busy.discard(worker)
+
+    def _next(self) -> tuple[str, str] | None:
+        with self._changed:
+            while not self._waiting and not self._complete:
+                self._changed.wait()
+            if not self._waiting or self._failures:
+                return None
+            name = max(self._waiting, key=lambda name: len(self._waiting[name]))
+            return name, self._waiting.pop(name)
 
 
 WORKERS = Workers()

@@ -152,6 +152,10 @@ def _whole(folded: FXGraph, policy: Policy, *, compare: bool) -> Report:
         return Report(folded, problem=f"a rule went wrong: {error}")
 
 
+ATTENTIVE = frozenset({"exp", "attention"})
+"""Ops of which every graph has one in which attention is recognised."""
+
+
 class _Engines(threading.local):
     """Engines by policy. An e-graph may be used, and dropped, only by the thread that made it."""
 
@@ -162,14 +166,21 @@ class _Engines(threading.local):
 _engines = _Engines()
 
 
-def _engine(policy: Policy) -> Engine:
+def _engine(policy: Policy, graph: FXGraph) -> Engine:
+    """Return the engine for a graph.
+
+    What recognises attention takes as long to load as everything else, and is left out where
+    nothing in the graph is near it.
+    """
+    if policy not in _engines.made and not any(node.op in ATTENTIVE for node in graph.nodes):
+        policy = replace(policy, composites=False)
     if policy not in _engines.made:
         _engines.made[policy] = Engine(policy.rules, policy.facts)
     return _engines.made[policy]
 
 
 def _search(graph: FXGraph, facts: Facts, policy: Policy, *, compare: bool) -> Report:
-    engine = _engine(policy)
+    engine = _engine(policy, graph)
     with engine.loaded(facts):
         _repeat(engine, 0, "analyse")
         before = _cost(graph, facts, engine.snapshot()) if compare else 0.0
