@@ -19,6 +19,7 @@ _WEYL = 0x9E3779B9, 0xBB67AE85
 _MASK = np.uint64(0xFFFFFFFF)
 _WORD = np.uint64(32)
 _ROUNDS = 10
+_BLOCK = 1 << 15  # numbers at a time, of which the words stay in the first caches
 
 
 def random_bits(state: Node, *, shape: Shape, site: int) -> Node:
@@ -32,15 +33,21 @@ def random_bits(state: Node, *, shape: Shape, site: int) -> Node:
 
 def philox(counter: tuple[Array, Array, Array, Array], key: tuple[int, int]) -> tuple[Array, ...]:
     """Return the four words of philox4x32-10 as u32, elementwise over the counter's words."""
-    c0, c1, c2, c3 = (np.asarray(word, np.uint64) for word in counter)
+    words = np.broadcast_arrays(*(np.asarray(word, np.uint64) for word in counter))
+    c0, c1, c2, c3 = (word.copy() for word in words)
     k0, k1 = key
     for _ in range(_ROUNDS):
-        first, second = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        c0 = (second >> _WORD) ^ c1 ^ np.uint64(k0)
-        c2 = (first >> _WORD) ^ c3 ^ np.uint64(k1)
-        c1, c3 = second & _MASK, first & _MASK
+        c0 *= _MULTIPLIERS[0]
+        c2 *= _MULTIPLIERS[1]
+        c1 ^= c2 >> _WORD
+        c1 ^= np.uint64(k0)
+        c3 ^= c0 >> _WORD
+        c3 ^= np.uint64(k1)
+        c0 &= _MASK
+        c2 &= _MASK
+        c0, c1, c2, c3 = c1, c2, c3, c0
         k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
-    return tuple(word.astype(np.uint32) for word in np.broadcast_arrays(c0, c1, c2, c3))
+    return tuple(word.astype(np.uint32) for word in (c0, c1, c2, c3))
 
 
 def _infer(inputs: tuple[TensorType, ...], attrs: Attrs) -> TensorType:
@@ -56,11 +63,13 @@ def _infer(inputs: tuple[TensorType, ...], attrs: Attrs) -> TensorType:
 
 def _reference(attrs: Attrs, state: Array) -> Array:
     shape: tuple[int, ...] = attrs["shape"]
-    place = np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.uint64)
     k0, k1, step, _ = (int(word) for word in state)
-    site, step_word = np.asarray(attrs["site"]), np.asarray(step)
-    counter = place & _MASK, place >> _WORD, site, step_word
-    return philox(counter, (k0, k1))[0].reshape(shape)
+    bits = np.empty(int(np.prod(shape, dtype=np.int64)), np.uint32)
+    for start in range(0, bits.size, _BLOCK):
+        place = np.arange(start, min(start + _BLOCK, bits.size), dtype=np.uint64)
+        counter = place & _MASK, place >> _WORD, np.asarray(attrs["site"]), np.asarray(step)
+        bits[start : start + _BLOCK] = philox(counter, (k0, k1))[0]
+    return bits.reshape(shape)
 
 
 register(
