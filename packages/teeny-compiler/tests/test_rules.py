@@ -304,6 +304,15 @@ EXAMPLES: dict[str, Example] = {
     "permute(x) o permute(y) -> permute(x o y)": Example(
         lambda x, y: ops.mul(turn(x), turn(y)), lambda x, y: ops.mul(flat(turn(x)), flat(y))
     ),
+    "cast(permute(x)) -> permute(cast(x))": Example(
+        lambda x, y: ops.cast(turn(x), tn.f16), lambda x, y: ops.bitcast(turn(x), tn.i32)
+    ),
+    "permute(cast(x)) -> cast(permute(x))": Example(
+        lambda x, y: turn(ops.cast(x, tn.f64)), lambda x, y: turn(ops.bitcast(x, tn.i32))
+    ),
+    "cast(reshape(x)) -> reshape(cast(x))": Example(
+        lambda x, y: ops.cast(flat(x), tn.bool_), lambda x, y: ops.sum(flat(x), (0,))
+    ),
     "f(reshape(x)) -> reshape(f(x))": Example(
         lambda x, y: ops.isinf(flat(x)), lambda x, y: ops.sum(flat(x), (0,))
     ),
@@ -403,6 +412,21 @@ EXAMPLES: dict[str, Example] = {
         lambda x, y, k: ops.mul(product(x, y), wide(k)),
         lambda x, y, k: ops.mul(ops.relu(product(x, y)), wide(k)),
         SCALED,
+    ),
+    "(x * rows) @ y -> (x @ y) * rows": Example(
+        lambda x, y, k: product(ops.mul(x, wide(k, x.shape)), y),
+        lambda x, y, k: product(ops.add(x, wide(k, x.shape)), y),
+        (((4, 5), tn.f32), ((5, 6), tn.f32), ((4, 1), tn.f32)),
+    ),
+    "x @ (y * columns) -> (x @ y) * columns": Example(
+        lambda x, y, k: product(x, ops.mul(y, wide(k, y.shape))),
+        lambda x, y, k: product(x, ops.mul(y, wide(k, y.shape)), transpose_b=True),
+        (((4, 6), tn.f32), ((6, 6), tn.f32), ((6,), tn.f32)),
+    ),
+    "x @ (y * rows)' -> (x @ y') * rows": Example(
+        lambda x, y, k: product(x, ops.mul(y, wide(k, y.shape)), transpose_b=True),
+        lambda x, y, k: product(x, ops.mul(y, wide(k, y.shape))),
+        (((4, 6), tn.f32), ((6, 6), tn.f32), ((6, 1), tn.f32)),
     ),
     "(a @ b) @ c -> a @ (b @ c)": Example(
         lambda a, b, c: product(product(a, b), c),

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teeny_core import bool_, f32, f64, i32, i64, ops, u32, u64
 
@@ -107,6 +107,9 @@ LOADERS: dict[str, tuple[str, str]] = {
     "above": ("i64", "(above (N i))"),
     "hides_above": ("i64", "(hides_above (N i))"),
 }
+
+if TYPE_CHECKING:
+    from egglog.bindings import EGraph
 
 RECOGNISE = "recognise_real"
 """The rule set of what builds on facts."""
@@ -241,7 +244,7 @@ class Engine:
         self._lock = threading.Lock()
         self._folder = Path(tempfile.mkdtemp(prefix="teeny-egraph-"))
         atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
-        self._egraph = bindings().EGraph(fact_directory=str(self._folder))
+        self._egraph: EGraph = bindings().EGraph(fact_directory=str(self._folder))
         self.rulesets = rulesets(rules)
         self._names = {f"{rule.algebra} #{i}": rule for i, rule in enumerate(rules)}
         self._run(header())
@@ -305,7 +308,7 @@ EXTRACTABLE = frozenset(
 class _Reader:
     """Numbers the classes of a frozen e-graph and reads its tables."""
 
-    def __init__(self, egraph: Any) -> None:
+    def __init__(self, egraph: EGraph) -> None:
         self.egraph = egraph
         self.tables = egraph.freeze().functions
         self.numbers: dict[Any, int] = {}

@@ -49,6 +49,22 @@ SCALES = (
           '(Mm f g (Bin "mul" x (Bc k u)) y)', *_SCALAR, "(= u (sig x))", stage="fold"),
 )  # fmt: skip
 
+_RESULT = "(= u (sig root))"
+_COLUMN = ("(= s (sig k))", "(= (vec-length s) 3)", "(= (vec-get s 2) 1)")
+DEQUANTISATION = (
+    # Weights of few bits have a factor for each channel, which is less work at the result: of k
+    # [n], [n, 1] or [1, n], nothing is repeated but along the depth of the product.
+    _fast("(x * rows) @ y -> (x @ y) * rows", '(Mm 0 g (Bin "mul" x (Bc k t)) y)',
+          '(Bin "mul" (Mm 0 g x y) (Bc k u))', *_COLUMN, _RESULT, "(= (vec-length t) 3)",
+          stage="fold"),
+    _fast("x @ (y * columns) -> (x @ y) * columns", '(Mm f 0 x (Bin "mul" y (Bc k t)))',
+          '(Bin "mul" (Mm f 0 x y) (Bc k u))', "(= s (sig k))", _RESULT, "(= (vec-length s) 2)",
+          stage="fold"),
+    _fast("x @ (y * rows)' -> (x @ y') * rows", '(Mm f 1 x (Bin "mul" y (Bc k t)))',
+          '(Bin "mul" (Mm f 1 x y) (Bc (Rs k (vec-of (vec-get s 0) (vec-get s 1))) u))',
+          *_COLUMN, _RESULT, "(= (vec-length t) 3)", stage="fold"),
+)  # fmt: skip
+
 CHAINS = (
     # With the flags of transposed operands, of which f and h stay and g crosses over.
     _fast("(a @ b) @ c -> a @ (b @ c)", "(Mm 0 g (Mm f h a b) c)", "(Mm f 0 a (Mm h g b c))",
@@ -61,4 +77,11 @@ CHAINS = (
           "(Mm 0 (- 1 h) (Mm f (- 1 g) a c) b)", stage="fold"),
 )  # fmt: skip
 
-RULES: tuple[Rule, ...] = (*ROOTS, *QUOTIENTS, *LOGARITHMS, *SCALES, *CHAINS)
+RULES: tuple[Rule, ...] = (
+    *ROOTS,
+    *QUOTIENTS,
+    *LOGARITHMS,
+    *SCALES,
+    *DEQUANTISATION,
+    *CHAINS,
+)
