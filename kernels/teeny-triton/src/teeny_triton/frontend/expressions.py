@@ -76,11 +76,28 @@ class Expressions(ABC):
 
     def evaluate(self, node: ast.expr) -> Any:
         """Return the value of an expression."""
-        visitor = _VISITORS.get(type(node))
-        with self.at(node):
-            if visitor is None:
-                raise Unsupported(f"{type(node).__name__} is not part of the kernel language")
+        if isinstance(node, ast.Constant):
+            return node.value
+        builder = current()  # what follows is `at`, written out: most of the time is spent here
+        outer, builder.location = builder.location, self.source.location(node)
+        visitor: Visitor = _VISITORS.get(type(node), _unsupported)
+        try:
             return visitor(self, node)
+        except CompilationError:
+            raise
+        except TeenyError as error:
+            raise located(error, self.frames(node)) from error
+        finally:
+            builder.location = outer
+
+    def compute(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call an operator; its exceptions become errors of the kernel."""
+        try:
+            return function(*args)
+        except TeenyError:
+            raise
+        except Exception as error:
+            raise KernelError(f"{type(error).__name__}: {error}") from error
 
     def apply(self, node: ast.AST, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a Python function; its exceptions become errors of the kernel."""
@@ -160,8 +177,8 @@ class _At:
 Visitor: TypeAlias = Callable[[Expressions, Any], Any]
 
 
-def _constant(self: Expressions, node: ast.Constant) -> Any:
-    return node.value
+def _unsupported(self: Expressions, node: ast.expr) -> Any:
+    raise Unsupported(f"{type(node).__name__} is not part of the kernel language")
 
 
 def _name(self: Expressions, node: ast.Name) -> Any:
@@ -213,14 +230,14 @@ def _subscript(self: Expressions, node: ast.Subscript) -> Any:
 
 def _binary(self: Expressions, node: ast.BinOp) -> Any:
     left, right = self.evaluate(node.left), self.evaluate(node.right)
-    return self.apply(node, BINARY[type(node.op)], left, right)
+    return self.compute(BINARY[type(node.op)], left, right)
 
 
 def _unary(self: Expressions, node: ast.UnaryOp) -> Any:
     value = self.evaluate(node.operand)
     if isinstance(node.op, ast.Not) and isinstance(value, Tile):
         return tl_math.logical_not(value)
-    return self.apply(node, UNARY[type(node.op)], value)
+    return self.compute(UNARY[type(node.op)], value)
 
 
 def _compare(self: Expressions, node: ast.Compare) -> Any:
@@ -229,7 +246,7 @@ def _compare(self: Expressions, node: ast.Compare) -> Any:
         if result is False:
             return False
         right = self.evaluate(right_node)
-        test = self.apply(node, COMPARE[type(comparison)], left, right)
+        test = self.compute(COMPARE[type(comparison)], left, right)
         result, left = _and(result, test), right
     return result
 
@@ -442,7 +459,6 @@ COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 _VISITORS: Mapping[type[ast.expr], Visitor] = {
-    ast.Constant: _constant,
     ast.Name: _name,
     ast.Attribute: _attribute,
     ast.Tuple: _tuple,

@@ -50,11 +50,13 @@ class Source:
 
     def location(self, node: ast.AST) -> Location:
         """Return the place of `node`, for an op that is made from it."""
-        if node not in self._locations:
+        known = self._locations.get(node)
+        if known is None:
             row, column, end = self._span(node)
             line = self.first_line + row
-            self._locations[node] = Location(self.file, line, column, max(1, end - column))
-        return self._locations[node]
+            known = Location(self.file, line, column, max(1, end - column))
+            self._locations[node] = known
+        return known
 
     def _span(self, node: ast.AST) -> tuple[int, int, int]:
         line, start = getattr(node, "lineno", 2), getattr(node, "col_offset", 0)
