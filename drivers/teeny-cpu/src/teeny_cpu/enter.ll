@@ -1,4 +1,10 @@
-; Enter a program whose buffers lie in NumPy arrays.
+; The ways from Python into native code.
+;
+;   i32  @teeny_enter(ptr call)     a program whose buffers lie in NumPy arrays
+;   void @teeny_launch(ptr launch)  a kernel over a grid
+;
+; `launch` points to words: 0 the pool, 1 the kernel, 2 the number of programs, 3 the scratch memory
+; of this thread, 4 its bytes, and behind them what the kernel reads: its grid and arguments.
 ;
 ; `call` points to words: 0 the program, 1 the sizes, 2 the arena, 3 the pool, 4 the number of
 ; buffers, 5 what the inputs must be (null: they are known to fit), 6 the arrays, which are objects
@@ -129,4 +135,20 @@ read:
 run:
   %status = call i32 %program(ptr %table, ptr %sizes, ptr %arena, ptr %pool)
   ret i32 1
+}
+
+define void @teeny_launch(ptr %launch) nounwind {
+  %kernel.p = getelementptr i64, ptr %launch, i64 1
+  %programs.p = getelementptr i64, ptr %launch, i64 2
+  %scratch.p = getelementptr i64, ptr %launch, i64 3
+  %bytes.p = getelementptr i64, ptr %launch, i64 4
+  %slots = getelementptr i64, ptr %launch, i64 5
+  %pool = load ptr, ptr %launch
+  %kernel = load ptr, ptr %kernel.p
+  %programs = load i64, ptr %programs.p
+  %scratch = load ptr, ptr %scratch.p
+  %bytes = load i64, ptr %bytes.p
+  call void @teeny_parallel_for(ptr %pool, ptr %kernel, ptr %slots, i64 %programs, i64 1,
+                                ptr %scratch, i64 %bytes)
+  ret void
 }

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import math
+import struct
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -15,21 +14,14 @@ import numpy as np
 from teeny_compiler.internal import compile_function, emit_function
 from teeny_core import DType, f32, f64
 from teeny_triton.errors import assertion_failed
-from teeny_triton.ir import Function, Location, walk
+from teeny_triton.ir import Function, Location, Pointer, walk
 
 from teeny_cpu.memory import address, empty
 from teeny_cpu.runtime import load, pool
 
-EXTENTS = 3
+HEAD = "=QQqQq3q"
+"""The words of a launch before its arguments, see `enter.ll`; the last three are the grid."""
 _BYTE = np.dtype(np.uint8)
-_NOTHING = nullcontext()
-_Loop = ctypes.CFUNCTYPE(
-    None,
-    *(ctypes.c_void_p,) * 3,
-    *(ctypes.c_int64,) * 2,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-)
 
 
 class CpuKernel:
@@ -41,19 +33,18 @@ class CpuKernel:
         self._library = load([compiled.code])
         self._address = self._library.address(compiled.symbol)
         self._scratch_bytes = compiled.scratch
-        self._pool = pool().address
-        self._loop = _Loop(pool().parallel_for)
+        self._pool, self._launch = pool().address, pool().launch
         opcodes = {op.opcode for op in walk(function.body)}
         self._prints = "device_print" in opcodes
         self._failure: _Failure | None = None
         if "device_assert" in opcodes:
             self._failure = _Failure(self._library.address(f"{compiled.symbol}.listen"))
         elements = [parameter.value.type.element for parameter in function.parameters]
-        self._slots = ctypes.c_uint64 * (EXTENTS + len(elements))
+        self._pack = struct.Struct(HEAD + "".join(map(_code, elements))).pack
         self._floats = [
             (place, _CONVERTERS.get(element) or partial(_bits, element))
             for place, element in enumerate(elements)
-            if isinstance(element, DType) and element.is_float
+            if isinstance(element, DType) and element.is_float and element != f64
         ]
 
     @property
@@ -73,25 +64,24 @@ class CpuKernel:
         Raises:
             KernelError: a device_assert has failed; with its place and program.
         """
-        words: Sequence[Any] = arguments
         if self._floats:
-            words = list(arguments)
+            words: list[Any] = [*arguments]
             for place, bits in self._floats:
                 words[place] = bits(words[place])
-        slots = self._slots(*grid, *words)
-        scratch = empty((self._scratch_bytes,), _BYTE) if self._scratch_bytes else None
+            arguments = words
+        x, y, z = grid
+        own, size = 0, self._scratch_bytes
+        if size:
+            scratch = empty((size,), _BYTE)
+            own = address(scratch)
+        launch = self._pack(self._pool, self._address, x * y * z, own, size, x, y, z, *arguments)
         if self._prints:
             sys.stdout.flush()  # what Python has printed comes first
-        with self._failure or _NOTHING:
-            self._loop(
-                self._pool,
-                self._address,
-                ctypes.addressof(slots),
-                math.prod(grid),
-                1,
-                None if scratch is None else address(scratch),
-                self._scratch_bytes,
-            )
+        if self._failure is None:
+            self._launch(launch)
+        else:
+            with self._failure:
+                self._launch(launch)
 
     def emit(self, stage: str) -> str:
         """Return the text of a stage of compilation: tile, llvm or asm.
@@ -122,16 +112,19 @@ class _Failure:
             raise assertion_failed(message, Location.parse(place) if place else None, (x, y, z))
 
 
+def _code(element: DType | Pointer) -> str:
+    """Return what `struct` calls the slot of a parameter; of floats but f64 it takes the bits."""
+    if element == f64:
+        return "d"
+    return "q" if isinstance(element, DType) and element.is_signed else "Q"
+
+
 def _single(value: float) -> int:
     return ctypes.c_uint32.from_buffer(ctypes.c_float(value)).value
-
-
-def _double(value: float) -> int:
-    return ctypes.c_uint64.from_buffer(ctypes.c_double(value)).value
 
 
 def _bits(dtype: DType, value: float) -> int:
     return int.from_bytes(np.array(value).astype(dtype.numpy).tobytes(), "little")
 
 
-_CONVERTERS: Mapping[object, Callable[[float], int]] = {f32: _single, f64: _double}
+_CONVERTERS: Mapping[object, Callable[[float], int]] = {f32: _single}

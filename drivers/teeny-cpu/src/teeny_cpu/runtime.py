@@ -54,7 +54,7 @@ def _load(objects: Sequence[bytes]) -> Library:
 
 
 class Pool:
-    """The thread pool, see `pool.ll` for how it works, and the way into programs, `enter.ll`."""
+    """The thread pool, see `pool.ll`, and the ways into programs and kernels, see `enter.ll`."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -66,10 +66,11 @@ class Pool:
         if not address:
             raise MemoryError("no memory for the thread pool")
         self.address = int(address)
-        self.parallel_for = self._library.address(_PARALLEL_FOR)
         entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
         self.enter = entry(self._library.address("teeny_enter"))
-        binding.add_symbol(_PARALLEL_FOR, self.parallel_for)
+        launch = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        self.launch = launch(self._library.address("teeny_launch"))
+        binding.add_symbol(_PARALLEL_FOR, self._library.address(_PARALLEL_FOR))
         atexit.register(self._resize, self.address, 1)
 
     @property
