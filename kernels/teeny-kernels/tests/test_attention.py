@@ -3,9 +3,10 @@ import math
 import numpy as np
 import pytest
 from teeny_core import bf16, bool_, f32, symbol
+from teeny_kernels.kernels.attention import power
 from teeny_kernels.templates.attention import TEMPLATE
 from teeny_kernels.testing import contiguous, operand, run
-from teeny_triton import Target
+from teeny_triton import Ptr, Target, constexpr, kernel
 from teeny_triton import language as tl
 from teeny_triton.launch import Epilogue, Request
 
@@ -183,3 +184,40 @@ def test_any_batch_axes(wide: Target, batch):
     flat = (x.reshape(1, -1, 9, 16) for x in (q, k, v))
     expected = reference(*flat, 0.25, True).reshape(out.shape) + other
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_nan_stays_in_its_query_and_spoils_what_sees_its_key(wide: Target):
+    q, k, v = (random((1, 1, 20, 16), i) for i in range(3))
+    q[0, 0, 3, 5], k[0, 0, 12, 0] = np.nan, np.nan
+    out = np.zeros_like(q)
+    operands = tuple(map(operand, (q, k, v)))
+    attrs = {"scale": 0.25, "causal": True, "safe": False}
+    run(TEMPLATE.plan(Request("attention", attrs, operands, operand(out)), wide), (q, k, v), out)
+    whole = np.ones(20, bool)
+    whole[[3, *range(12, 20)]] = False
+    expected = reference(q[:, :, whole], k[:, :, :12], v[:, :, :12], 0.25, False, None)
+    assert np.isnan(out[0, 0, ~whole]).all()
+    assert not np.isnan(out[0, 0, whole]).any()
+    np.testing.assert_allclose(out[0, 0, 11], expected[0, 0, -1], rtol=1e-4, atol=1e-5)
+
+
+@kernel
+def powers(x: Ptr[tl.float32], y: Ptr[tl.float32], SIZE: constexpr) -> None:
+    """y = 2**x."""
+    lane = tl.arange(0, SIZE)
+    tl.store(y + lane, power(tl.load(x + lane)))
+
+
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_powers_of_two(monkeypatch, interpreted):
+    if interpreted:
+        monkeypatch.setenv("TEENY_INTERPRET", "1")
+    x = np.linspace(-126, 0, 1024, dtype=np.float32)
+    x[:5] = -np.inf, -1e30, -127, np.nan, -126.5
+    y = np.empty_like(x)
+    powers[(1,)](x, y, SIZE=1024)
+    expected = np.exp2(x[5:].astype(np.float64))
+    np.testing.assert_allclose(y[5:], expected, rtol=1.2e-7)
+    assert (y[:3] == 0).all()
+    assert np.isnan(y[3])
+    assert abs(y[4]) < 2.0**-125

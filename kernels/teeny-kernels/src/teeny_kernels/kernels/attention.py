@@ -111,7 +111,7 @@ def power(x: Any) -> Any:
     rest = x - (moved - MAGIC)
     total = tl.full(x.shape, POWER[0], tl.float32)
     for coefficient in POWER[1:]:
-        total = tl.fma(total, rest, coefficient)
+        total = total * rest + coefficient
     return total * (moved.to(tl.int32, bitcast=True) << 23).to(tl.float32, bitcast=True)
 
 
@@ -328,7 +328,7 @@ def attention(
         count = tl.minimum(t.block, end - start)
         pack_keys(start, count)
         pack_values(start, count)
-        begin = 0
+        begin: Any = 0
         if t.causal:  # strips of queries before the first key see none of these
             begin = tl.maximum(start - first, 0) // t.strip * t.strip
         for row in tl.range(begin, padded, t.strip):
