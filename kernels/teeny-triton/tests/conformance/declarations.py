@@ -74,6 +74,20 @@ DECLARATIONS: Mapping[str, Callable[[], bool]] = {
     "Operand": lambda: isinstance(3, tl.Operand),
     "tuple": lambda: tl.tuple is builtins.tuple,
     "next_power_of_2": lambda: [tl.next_power_of_2(n) for n in (1, 5, 8)] == [1, 8, 8],
+    "const": lambda: isinstance(tl.const, type),
+    "pi32_t": lambda: str(tl.pi32_t) == "ptr<i32>",
+    "get_int_dtype": lambda: (
+        (tl.get_int_dtype(16, True), tl.get_int_dtype(8, False)) == (tl.i16, tl.u8)
+    ),
+    "TRITON_MAX_TENSOR_NUMEL": lambda: tl.TRITON_MAX_TENSOR_NUMEL == 2**20,
+    "standard": lambda: tl.standard.sum is tl.sum,
+    "target_info": lambda: (
+        not (
+            tl.target_info.is_cuda()
+            or tl.target_info.is_hip()
+            or tl.target_info.cuda_capability_geq(9, 0)
+        )
+    ),
     "core": lambda: tl.core.load is tl.load,
     "math": lambda: tl.math.exp is tl.exp,
     "random": lambda: tl.random.rand is tl.rand,

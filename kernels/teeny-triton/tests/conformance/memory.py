@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import teeny_triton as triton
 import teeny_triton.language as tl
-from teeny_core import f32, i32, i64, u32, u64
+from teeny_core import f32, f64, i32, i64, u32, u64
 
 from .harness import (
     CUBE,
@@ -329,12 +329,34 @@ def _twice(n):
     return 2 * n
 
 
+@triton.jit
+def _halvings(x, y):
+    """How often x can be halved until it is below one, and the larger of the two."""
+    count = 0
+    while x >= 1:
+        x = (x / 2).to(x.dtype)
+        count += 1
+    if x > y:
+        return count, x
+    return count, y
+
+
+def _halved(x: Array, y: Array) -> tuple[Array, Array]:
+    counts, left = np.zeros(x.shape, np.int32), np.copy(x)
+    while (left >= 1).any():
+        counts += left >= 1
+        left = np.where(left >= 1, (left / 2).astype(x.dtype), left)
+    return counts, np.maximum(left, y)
+
+
 def _sevenfold(x: Array) -> Array:
     return (x * 7).astype(x.dtype)
 
 
 CONTROL = (
     Case("range", _counted_loop, _sevenfold, dtypes=NUMBERS, layouts=ANY, units=6),
+    Case("map_elementwise", lambda x, y: tl.map_elementwise(_halvings, x, y), _halved, TWO, DRAWN,
+         (i32, i64, f32, f64)),
     Case("static_range", _unrolled, _sevenfold, dtypes=NUMBERS, layouts=ANY, units=6),
     Case("for_", lambda x: tl.for_(0, 6, 1, (x,), lambda i, v: v + x)[0], _sevenfold,
          dtypes=NUMBERS, layouts=ANY, units=6),

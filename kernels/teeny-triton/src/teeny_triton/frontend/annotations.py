@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Optional, TypeAlias
 
 import numpy as np
-from teeny_core import DType, dtype
+from teeny_core import DType
 
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer
 from teeny_triton.language.constants import constexpr
+from teeny_triton.language.dtypes import TRITON_NAMES
 from teeny_triton.language.patterns import ConstexprPattern, DTypeVariable, PointerPattern
 
 UNIONS = (typing.Union, types.UnionType)
@@ -250,23 +251,14 @@ def _names(function: Callable[..., Any]) -> dict[str, Any]:
     return {**getattr(function, "__globals__", {}), **closure}
 
 
-TRITON_TYPES: Mapping[str, DType] = {
-    **{f"{sign}{bits}": dtype(f"{sign}{bits}") for sign in "iu" for bits in (8, 16, 32, 64)},
-    **{f"fp{bits}": dtype(f"f{bits}") for bits in (16, 32, 64)},
-    **{"i1": dtype("bool"), "u1": dtype("bool"), "bf16": dtype("bf16")},
-    **{"fp8e4nv": dtype("f8e4m3"), "fp8e5": dtype("f8e5m2")},
-}
-"""Triton's names of element types in strings; "*fp32" is a pointer."""
-
-
 def _named_type(text: str) -> Kind:
-    element = TRITON_TYPES[text.removeprefix("*")]
+    element = TRITON_NAMES[text.removeprefix("*")]
     return Pointer(element) if text.startswith("*") else element
 
 
 def _evaluate(owner: str, parameter: str, text: str, names: Mapping[str, Any]) -> object:
     """Return what the annotation `text` of a parameter or a field of `owner` says."""
-    if text.removeprefix("*") in TRITON_TYPES:
+    if text.removeprefix("*") in TRITON_NAMES:
         return _named_type(text)
     try:
         found = eval(text, dict(names))

@@ -27,6 +27,7 @@ from teeny_core import (
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import Pointer, Type
 from teeny_triton.language.constants import constexpr
+from teeny_triton.language.dtypes import TRITON_NAMES
 from teeny_triton.language.tile import tile
 
 
@@ -82,30 +83,17 @@ def _of_type(owner: DType | Pointer | Type, name: str) -> Any:
 
 
 _BITS = frozenset({"primitive_bitwidth", "int_bitwidth"})
-_F8 = (f8e4m3, f8e5m2)
+_FOREIGN = ("fp8e4b8", "fp8e4b15", "fp8e5b16")  # formats of other chips, which nothing has
 
 _TYPES: Mapping[str, tuple[DType, ...]] = {
-    "is_fp8": _F8,
-    "is_fp8e4nv": (f8e4m3,),
-    "is_fp8e5": (f8e5m2,),
-    "is_fp8e4b8": (),
-    "is_fp8e4b15": (),
-    "is_fp8e5b16": (),
-    "is_fp16": (f16,),
-    "is_bf16": (bf16,),
-    "is_fp32": (f32,),
-    "is_fp64": (f64,),
+    **{f"is_{name}": (of,) for name, of in TRITON_NAMES.items() if name[0] not in "iu"},
+    **{f"is_int{of.bits}": (of,) for of in (i8, i16, i32, i64)},
+    **{f"is_uint{of.bits}": (of,) for of in (u8, u16, u32, u64)},
+    **{f"is_{name}": () for name in _FOREIGN},
+    "is_fp8": (f8e4m3, f8e5m2),
     "is_standard_floating": (f16, bf16, f32, f64),
     "is_int1": (bool_,),
     "is_bool": (bool_,),
-    "is_int8": (i8,),
-    "is_int16": (i16,),
-    "is_int32": (i32,),
-    "is_int64": (i64,),
-    "is_uint8": (u8,),
-    "is_uint16": (u16,),
-    "is_uint32": (u32,),
-    "is_uint64": (u64,),
 }
 
 _QUESTIONS: Mapping[str, Callable[[DType], bool]] = {

@@ -10,6 +10,8 @@ from teeny_triton.language import core as core
 from teeny_triton.language import extra as extra
 from teeny_triton.language import math as math
 from teeny_triton.language import random as random
+from teeny_triton.language import standard as standard
+from teeny_triton.language import target_info as target_info
 from teeny_triton.language.atomic import atomic_add as atomic_add
 from teeny_triton.language.atomic import atomic_and as atomic_and
 from teeny_triton.language.atomic import atomic_cas as atomic_cas
@@ -54,11 +56,14 @@ from teeny_triton.language.descriptor import TensorDescriptor as TensorDescripto
 from teeny_triton.language.descriptor import load_tensor_descriptor as load_tensor_descriptor
 from teeny_triton.language.descriptor import make_tensor_descriptor as make_tensor_descriptor
 from teeny_triton.language.descriptor import store_tensor_descriptor as store_tensor_descriptor
+from teeny_triton.language.dtypes import TRITON_MAX_TENSOR_NUMEL as TRITON_MAX_TENSOR_NUMEL
 from teeny_triton.language.dtypes import Ptr as Ptr
 from teeny_triton.language.dtypes import TypeVar as TypeVar
 from teeny_triton.language.dtypes import bf16 as bf16
 from teeny_triton.language.dtypes import bfloat16 as bfloat16
+from teeny_triton.language.dtypes import block_type as block_type
 from teeny_triton.language.dtypes import bool_ as bool_
+from teeny_triton.language.dtypes import const as const
 from teeny_triton.language.dtypes import constexpr as constexpr
 from teeny_triton.language.dtypes import contiguous as contiguous
 from teeny_triton.language.dtypes import f8e4m3 as f8e4m3
@@ -74,6 +79,7 @@ from teeny_triton.language.dtypes import float8e5b16 as float8e5b16
 from teeny_triton.language.dtypes import float16 as float16
 from teeny_triton.language.dtypes import float32 as float32
 from teeny_triton.language.dtypes import float64 as float64
+from teeny_triton.language.dtypes import get_int_dtype as get_int_dtype
 from teeny_triton.language.dtypes import i8 as i8
 from teeny_triton.language.dtypes import i16 as i16
 from teeny_triton.language.dtypes import i32 as i32
@@ -83,6 +89,7 @@ from teeny_triton.language.dtypes import int8 as int8
 from teeny_triton.language.dtypes import int16 as int16
 from teeny_triton.language.dtypes import int32 as int32
 from teeny_triton.language.dtypes import int64 as int64
+from teeny_triton.language.dtypes import pi32_t as pi32_t
 from teeny_triton.language.dtypes import pointer_type as pointer_type
 from teeny_triton.language.dtypes import u8 as u8
 from teeny_triton.language.dtypes import u16 as u16
@@ -92,6 +99,7 @@ from teeny_triton.language.dtypes import uint8 as uint8
 from teeny_triton.language.dtypes import uint16 as uint16
 from teeny_triton.language.dtypes import uint32 as uint32
 from teeny_triton.language.dtypes import uint64 as uint64
+from teeny_triton.language.mapping import map_elementwise as map_elementwise
 from teeny_triton.language.math import PropagateNan as PropagateNan
 from teeny_triton.language.math import abs as abs
 from teeny_triton.language.math import add as add
@@ -170,8 +178,10 @@ from teeny_triton.language.shape import permute as permute
 from teeny_triton.language.shape import ravel as ravel
 from teeny_triton.language.shape import reshape as reshape
 from teeny_triton.language.shape import split as split
+from teeny_triton.language.shape import squeeze as squeeze
 from teeny_triton.language.shape import swizzle2d as swizzle2d
 from teeny_triton.language.shape import trans as trans
+from teeny_triton.language.shape import unsqueeze as unsqueeze
 from teeny_triton.language.shape import view as view
 from teeny_triton.language.sort import bitonic_merge as bitonic_merge
 from teeny_triton.language.sort import flip as flip

@@ -7,6 +7,8 @@ who must see it on a GPU ("cta", "gpu", "sys"); here everyone does.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from teeny_triton.builder import current
 from teeny_triton.errors import KernelError
 from teeny_triton.ir import ORDERS
@@ -17,81 +19,53 @@ from teeny_triton.language.tile import Operand, Tile, raw
 SCOPES = ("gpu", "cta", "sys")
 
 
-def atomic_add(
-    pointer: Operand,
-    val: Operand,
-    mask: Operand | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-) -> Tile:
-    """Add to memory and return the old value; 0 where `mask` is false."""
-    return _change("add", pointer, val, mask, sem, scope)
+@dataclass(frozen=True)
+class Change:
+    """A function that changes memory by a value, as its `kind` of atomic op does."""
+
+    kind: str
+
+    def __call__(
+        self,
+        pointer: Operand,
+        val: Operand,
+        mask: Operand | None = None,
+        sem: str | None = None,
+        scope: str | None = None,
+    ) -> Tile:
+        """Change memory where `mask` holds and return the old value, 0 where it does not.
+
+        Raises:
+            KernelError: an order or scope that does not exist, or what is no pointer.
+        """
+        order = _order(sem, scope)
+        operands = store_operands(pointer, val, mask)
+        if operands:
+            return Tile(current().op("atomic_rmw", *operands, kind=self.kind, sem=order))
+        address = address_of(pointer)
+        return Tile(current().full(address.type.shape, 0, pointee_of(address)))
 
 
-def atomic_and(
-    pointer: Operand,
-    val: Operand,
-    mask: Operand | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-) -> Tile:
-    """Keep the bits that both have, of integers; see `atomic_add`."""
-    return _change("and", pointer, val, mask, sem, scope)
+atomic_add = Change("add")
+"""Add to memory and return the old value; 0 where `mask` is false."""
 
+atomic_and = Change("and")
+"""Keep the bits that both have, of integers; see `atomic_add`."""
 
-def atomic_or(
-    pointer: Operand,
-    val: Operand,
-    mask: Operand | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-) -> Tile:
-    """Set the bits that either has, of integers; see `atomic_add`."""
-    return _change("or", pointer, val, mask, sem, scope)
+atomic_or = Change("or")
+"""Set the bits that either has, of integers; see `atomic_add`."""
 
+atomic_xor = Change("xor")
+"""Flip bits of integers; see `atomic_add`."""
 
-def atomic_xor(
-    pointer: Operand,
-    val: Operand,
-    mask: Operand | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-) -> Tile:
-    """Flip bits of integers; see `atomic_add`."""
-    return _change("xor", pointer, val, mask, sem, scope)
+atomic_max = Change("max")
+"""Leave the larger of the two, a number rather than NaN; see `atomic_add`."""
 
+atomic_min = Change("min")
+"""Leave the smaller of the two, a number rather than NaN; see `atomic_add`."""
 
-def atomic_max(
-    pointer: Operand,
-    val: Operand,
-    mask: Operand | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-) -> Tile:
-    """Leave the larger of the two, a number rather than NaN; see `atomic_add`."""
-    return _change("max", pointer, val, mask, sem, scope)
-
-
-def atomic_min(
-    pointer: Operand,
-    val: Operand,
-    mask: Operand | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-) -> Tile:
-    """Leave the smaller of the two, a number rather than NaN; see `atomic_add`."""
-    return _change("min", pointer, val, mask, sem, scope)
-
-
-def atomic_xchg(
-    pointer: Operand,
-    val: Operand,
-    mask: Operand | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-) -> Tile:
-    """Store a value; see `atomic_add`."""
-    return _change("xchg", pointer, val, mask, sem, scope)
+atomic_xchg = Change("xchg")
+"""Store a value; see `atomic_add`."""
 
 
 def atomic_cas(
@@ -105,22 +79,6 @@ def atomic_cas(
     address = address_of(pointer)
     parts = (address, *(semantic.cast(raw(x), pointee_of(address)) for x in (cmp, val)))
     return Tile(current().op("atomic_cas", *semantic.broadcast(*parts), sem=_order(sem, scope)))
-
-
-def _change(
-    kind: str,
-    pointer: Operand,
-    value: Operand,
-    mask: Operand | None,
-    sem: str | None,
-    scope: str | None,
-) -> Tile:
-    order = _order(sem, scope)
-    operands = store_operands(pointer, value, mask)
-    if operands:
-        return Tile(current().op("atomic_rmw", *operands, kind=kind, sem=order))
-    address = address_of(pointer)
-    return Tile(current().full(address.type.shape, 0, pointee_of(address)))
 
 
 def _order(sem: str | None, scope: str | None) -> str:

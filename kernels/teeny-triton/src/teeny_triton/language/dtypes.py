@@ -9,11 +9,13 @@ type checker all of these are classes (see the stub beside this file), so that k
 from __future__ import annotations
 
 import typing
+from collections.abc import Mapping, Sequence
 
 from teeny_core import (
     DType,
     bf16,
     bool_,
+    dtype,
     f8e4m3,
     f8e5m2,
     f16,
@@ -30,7 +32,7 @@ from teeny_core import (
 )
 
 from teeny_triton.errors import KernelError
-from teeny_triton.ir import Pointer
+from teeny_triton.ir import Pointer, Type
 from teeny_triton.language.constants import constexpr as constexpr
 from teeny_triton.language.patterns import DTypeVariable, PointerPattern
 
@@ -43,7 +45,17 @@ float8e4nv, float8e5 = f8e4m3, f8e5m2
 # Formats of other chips, by name only: kernels compare types with them; to use one is an error.
 float8e4b8, float8e4b15, float8e5b16 = "float8e4b8", "float8e4b15", "float8e5b16"
 
+TRITON_NAMES: Mapping[str, DType] = {
+    **{f"{sign}{bits}": dtype(f"{sign}{bits}") for sign in "iu" for bits in (8, 16, 32, 64)},
+    **{f"fp{bits}": dtype(f"f{bits}") for bits in (16, 32, 64)},
+    **{"i1": bool_, "u1": bool_, "bf16": bf16, "fp8e4nv": f8e4m3, "fp8e5": f8e5m2},
+}
+"""Triton's names of element types in strings; "*fp32" is a pointer."""
+
 TypeVar = DTypeVariable
+
+TRITON_MAX_TENSOR_NUMEL = 1 << 20
+"""The most elements of a tile in Triton, by which kernels choose blocks; here there is no limit."""
 
 
 class contiguous:  # noqa: N801 - reads as a property of what is pointed at
@@ -70,3 +82,20 @@ class Ptr:
 def pointer_type(pointee: DType) -> Pointer:
     """Return the type of an address of `pointee` elements."""
     return Pointer(pointee)
+
+
+pi32_t = Pointer(i32)
+
+
+class const:  # noqa: N801 - Triton's name
+    """Annotation of a pointer through which nothing is stored; it leaves the dtype open."""
+
+
+def block_type(element_ty: DType | Pointer, shape: Sequence[int]) -> Type:
+    """Return the type of a tile, to compare `x.type` with."""
+    return Type(tuple(shape), element_ty)
+
+
+def get_int_dtype(bitwidth: int, signed: bool) -> DType:
+    """Return the integer type of a width."""
+    return dtype(f"{'i' if signed else 'u'}{bitwidth}")

@@ -2,13 +2,14 @@
 
 # ruff: noqa: N801, N804
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Generic
 from typing import TypeVar as TypeVar
 
 import typing_extensions
 from teeny_core import DType
 
-from teeny_triton.ir import Pointer
+from teeny_triton.ir import Pointer, Type
 from teeny_triton.language.tile import Tile
 
 _T_co = TypeVar("_T_co", covariant=True)
@@ -70,4 +71,12 @@ class Ptr(Tile, Generic[_T_co, _Layout_co]): ...
 # An alias, so that a plain value is a default: `BLOCK: constexpr = 64`, `MODE: constexpr[int] = 0`.
 constexpr = Annotated[_Value, "known when the kernel is built"]
 
+TRITON_MAX_TENSOR_NUMEL: int
+TRITON_NAMES: Mapping[str, DType]
+pi32_t: Pointer
+
+class const(Tile): ...
+
+def block_type(element_ty: DType | Pointer | type[Tile], shape: Sequence[int]) -> Type: ...
+def get_int_dtype(bitwidth: int, signed: bool) -> DType: ...
 def pointer_type(pointee: DType | type[Tile]) -> Pointer: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from teeny_triton.builder import current
+from teeny_triton.errors import KernelError
 from teeny_triton.language import math, semantic
 from teeny_triton.language.tile import Operand, Tile, as_shape, tile
 
@@ -25,6 +26,24 @@ def expand_dims(x: Operand, axis: int | tuple[int, ...]) -> Tile:
     for place in sorted(semantic.axis_of(item, rank) for item in axes):
         result = result.expand_dims(place)
     return result
+
+
+def squeeze(x: Operand, dim: int) -> Tile:
+    """Remove an axis of extent 1.
+
+    Raises:
+        KernelError: its extent is another.
+    """
+    shape = tile(x).shape
+    axis = semantic.axis_of(dim, len(shape))
+    if shape[axis] != 1:
+        raise KernelError(f"axis {dim} of {tile(x).type} has extent {shape[axis]}, not 1")
+    return tile(x).reshape(*shape[:axis], *shape[axis + 1 :])
+
+
+def unsqueeze(x: Operand, dim: int) -> Tile:
+    """Insert an axis of extent 1 at a place of the result."""
+    return expand_dims(x, dim)
 
 
 def trans(x: Operand, *order: int | tuple[int, ...]) -> Tile:
