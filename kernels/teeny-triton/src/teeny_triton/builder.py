@@ -27,6 +27,7 @@ from teeny_triton.ir import (
     Type,
     Value,
 )
+from teeny_triton.refining import changes_axes, refined
 from teeny_triton.rules import Signature, result_types
 
 Scalar: TypeAlias = bool | int | float
@@ -57,17 +58,21 @@ def is_building() -> bool:
 class Builder:
     """Emits ops at the end of a block. `location` is stamped on every op made.
 
+    `trusting` says whether what a kernel assumes is believed, or checked as it runs.
     `checks` are comparisons `x >= 0` that are wanted only where `x` may be negative,
     `assumptions` conditions that hold, each with the block in which it is said to.
     """
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, *, trusting: bool = True) -> None:
+        self.trusting = trusting
         self.location: Location | None = None
         self.checks: list[Value] = []
         self.assumptions: list[tuple[Value, Block]] = []
         self._block = block
         self._constants: dict[Value, Scalar] = {}
         self._splats: dict[Value, Value] = {}
+        self._made: dict[Value, tuple[Op, Block]] = {}
+        self._outermost = block
 
     @contextmanager
     def active(self) -> Iterator[Builder]:
@@ -88,12 +93,35 @@ class Builder:
             self._block = outer
 
     def assume(self, condition: Value) -> None:
-        """Note that a scalar condition holds here."""
+        """Note that a scalar condition holds here: of `x == 3`, that x is 3 from here on."""
         self.assumptions.append((condition, self._block))
+        op = self.definition(condition)
+        if op is not None and op.opcode == "and":
+            for part in op.operands:
+                self.assume(part)
+        if op is not None and op.opcode == "eq":
+            for x, y in (op.operands, op.operands[::-1]):
+                exact = not isinstance(self._constants.get(y, 0.0), float)  # 0.0 equals -0.0
+                if exact and self._is_made_here(x):
+                    self._constants[x] = self._constants[y]
+
+    def _is_made_here(self, x: Value) -> bool:
+        """Whether a value is defined in this block, so that what holds here holds for all of it."""
+        if x in self._made:
+            return self._made[x][1] is self._block
+        return x in self._block.arguments or self._block is self._outermost
 
     def constant_of(self, value: Value) -> Scalar | None:
         """Return the Python number that every element of `value` is known to be, or None."""
         return self._constants.get(self._splats.get(value, value))
+
+    def scalar_of(self, value: Value) -> Value | None:
+        """Return the scalar that is repeated in a tile, or None."""
+        return self._splats.get(value)
+
+    def definition(self, value: Value) -> Op | None:
+        """Return the op whose result a value is; None of a parameter and of what a loop carries."""
+        return self._made[value][0] if value in self._made else None
 
     def emit(
         self,
@@ -122,7 +150,9 @@ class Builder:
         regions: tuple[Block, ...] = (),
     ) -> tuple[Value, ...]:
         results = tuple(Value(kind) for kind in types)
-        self._block.ops.append(Op(opcode, operands, results, attrs, regions, self.location))
+        op = Op(opcode, operands, results, attrs, regions, self.location)
+        self._block.ops.append(op)
+        self._made.update(dict.fromkeys(results, (op, self._block)))
         return results
 
     def op(self, opcode: str, *operands: Value, wanted: Type | None = None, **attrs: Any) -> Value:
@@ -304,10 +334,13 @@ def _fold_cast(
 def _fold_movement(
     b: Builder, opcode: str, operands: Operands, attrs: Attrs, kind: Type
 ) -> Value | None:
-    """A movement of a splat is a splat; one that moves nothing is its operand."""
+    """A movement of a splat is a splat; one that moves nothing is its operand; a reshape of
+    indices is computed in the new shape."""
     (x,) = operands
     if x in b._splats:
         return b.splat(b._splats[x], kind.shape)
+    if opcode == "reshape" and changes_axes(x, kind.shape):
+        return refined(b, x, kind.shape)
     order = tuple(attrs.get("order", ()))
     return x if kind == x.type and order == tuple(sorted(order)) else None
 

@@ -371,7 +371,7 @@ class Kernel(KernelInterface, KernelFunction):
         self, values: Sequence[Any], extents: tuple[int, int, int] | None, sanitizing: bool
     ) -> CompiledKernel:
         bound = self._bound(values)
-        function, _ = self._specialised_function(bound.specialisation)
+        function, _ = self._specialised_function(bound.specialisation, trusting=False)
         _require_writable(function, bound.values)
         if extents is not None:
             self._refuse_mocks(values)
@@ -380,15 +380,17 @@ class Kernel(KernelInterface, KernelFunction):
                 runner(function, extents, [bound.values[p.name] for p in function.parameters])
         return self._compiled(function, bound.specialisation, None)
 
-    def _specialised_function(self, parts: Specialisation) -> tuple[Function, Sequence[Read]]:
+    def _specialised_function(
+        self, parts: Specialisation, *, trusting: bool = True
+    ) -> tuple[Function, Sequence[Read]]:
         """The function for these arguments, read again when a global that it saw has changed."""
-        key = parts.key
+        key = parts.key, trusting
         function, reads = self._functions.get(key, (None, ()))
         if function is None or not all(read.is_current() for read in reads):
             name = re.sub(r"\W", "_", self.options.repr(parts)) if self.options.repr else None
             kinds, constants, facts = map(dict, (parts.kinds, parts.constants, parts.facts))
             with recording() as reads:
-                function = specialise(self, kinds, constants, facts, name=name)
+                function = specialise(self, kinds, constants, facts, name=name, trusting=trusting)
             self._functions[key] = function, reads
         return function, reads
 

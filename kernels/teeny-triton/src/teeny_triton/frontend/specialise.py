@@ -42,6 +42,7 @@ def specialise(
     facts: Mapping[str, Facts] | None = None,
     *,
     name: str | None = None,
+    trusting: bool = True,
 ) -> Function:
     """Read `kernel` for arguments of given types and return its function.
 
@@ -56,13 +57,15 @@ def specialise(
             constexpr may be given here too; it is then a constant.
         facts: what a launch guarantees of parameters, by name.
         name: the name of the function, instead of the kernel's.
+        trusting: whether what it assumes is believed, or checked as it runs.
 
     Raises:
         CompilationError: the kernel does not compile, with its source and a caret.
         KernelError: the arguments do not fit the kernel's parameters.
     """
     arguments = _Arguments(kernel, signature, constexprs or {}, facts or {})
-    with build_function(name or kernel.__name__, arguments.parameters) as built:
+    name = name or kernel.__name__
+    with build_function(name, arguments.parameters, trusting=trusting) as built:
         tiles = iter(built.arguments)
         names = {n: _place(value, tiles) for n, value in arguments.names.items()}
         scope = Scope(kernel.lookup, names)

@@ -41,14 +41,19 @@ ParameterSpec: TypeAlias = tuple[str, DType | Pointer] | tuple[str, DType | Poin
 
 
 class build_function(AbstractContextManager["build_function"]):  # noqa: N801 - used as a statement
-    """Build a function: `arguments` are its parameters, `function` the result after the block."""
+    """Build a function: `arguments` are its parameters, `function` the result after the block.
 
-    def __init__(self, name: str, parameters: Sequence[ParameterSpec]) -> None:
+    What it assumes is believed, or checked as it runs where not `trusting`.
+    """
+
+    def __init__(
+        self, name: str, parameters: Sequence[ParameterSpec], *, trusting: bool = True
+    ) -> None:
         self.name = name
         self.parameters = tuple(_parameter(*spec) for spec in parameters)
         self.arguments = tuple(Tile(p.value) for p in self.parameters)
-        self.builder = Builder(Block())
         self._body = Block()
+        self.builder = Builder(self._body, trusting=trusting)
         self._scope = ExitStack()
         self._function: Function | None = None
 

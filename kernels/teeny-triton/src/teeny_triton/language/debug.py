@@ -70,17 +70,25 @@ def stop(function: str, names: Mapping[str, Any]) -> None:
 
 
 def assume(condition: object) -> None:
-    """Tell the compiler a fact; a fact known to be false is refused.
+    """Tell the compiler a fact, which the sanitizer and the interpreter check.
 
-    `assume(x >= 0)` of a scalar saves checks at the start of blocks; other facts have no effect.
+    After `assume(stride == 1)` at the start of a kernel the stride is 1, so that neighbours are
+    loaded together; `assume(x >= 0)` of a scalar saves checks at the start of blocks. Other facts
+    have no effect.
+
+    Raises:
+        KernelError: the fact is known to be false.
     """
+    known: object = bool(condition) if not isinstance(condition, Tile) else None
     if isinstance(condition, Tile):
         known = current().constant_of(condition.value)
-        current().assume(condition.value)
-    else:
-        known = bool(condition)
-    if known is False:
+    if known is not None and not known:
         raise KernelError("the assumption is false")
+    if isinstance(condition, Tile) and known is None:
+        if current().trusting:
+            current().assume(condition.value)
+        else:
+            device_assert(condition, "what is assumed does not hold")
 
 
 def debug_barrier() -> None:
@@ -100,7 +108,12 @@ def inline_asm_elementwise(*arguments: object, **options: object) -> Tile:
 
 
 def multiple_of(x: Tile, values: object) -> Tile:
-    """Accepted for compatibility; returns `x`."""
+    """Accepted for compatibility; returns `x`.
+
+    Kernels promise this, and that neighbours count up, of blocks at an edge too, where indices wrap
+    around or stay: to load by it would leave the tensor. What an index is, is seen from how it is
+    made.
+    """
     return x
 
 

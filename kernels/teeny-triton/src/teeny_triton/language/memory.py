@@ -10,6 +10,7 @@ from teeny_triton.ir import Pointer, Value
 from teeny_triton.language import semantic
 from teeny_triton.language.block_pointer import BlockPointer, checked_axes, padding
 from teeny_triton.language.tile import Operand, Tile, raw
+from teeny_triton.refining import refined, shape_before
 
 
 def load(
@@ -52,8 +53,8 @@ def load(
             zero = current().full(address.type.shape, 0, pointee_of(address))
             return Tile(rest[1] if len(rest) == 2 else zero)
     attrs = _hints(cache_modifier, eviction_policy, volatile)
-    (result,) = current().emit("load", (address, *rest), attrs)
-    return Tile(result)
+    (result,) = current().emit("load", _before_merging((address, *rest)), attrs)
+    return Tile(semantic.reshape(result, address.type.shape))
 
 
 def store(
@@ -77,7 +78,8 @@ def store(
         _no_boundaries(boundary_check, "")
     operands = store_operands(pointer, value, mask)
     if operands:
-        current().emit("store", operands, _hints(cache_modifier, eviction_policy, False))
+        hints = _hints(cache_modifier, eviction_policy, False)
+        current().emit("store", _before_merging(operands), hints)
 
 
 def prefetch(pointer: Operand, level: int = 1, write: bool = False) -> None:
@@ -97,6 +99,15 @@ def store_operands(pointer: Operand, value: Operand, mask: Operand | None) -> tu
     if known is None:
         return operands
     return operands[:2] if known else ()
+
+
+def _before_merging(operands: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Bring addresses, and what goes with them, back to the shape before axes were merged."""
+    shape = shape_before(current(), operands[0])
+    address = None if shape is None else refined(current(), operands[0], shape)
+    if shape is None or address is None:
+        return operands
+    return (address, *(semantic.reshape(operand, shape) for operand in operands[1:]))
 
 
 def address_of(pointer: Operand) -> Value:
