@@ -100,6 +100,25 @@ def test_addresses_and_bits_are_reshaped() -> None:
     np.testing.assert_array_equal(x[:, 8:], before[:, 8:])
 
 
+@pytest.mark.usefixtures("mode")
+def test_what_comes_from_ops_of_several_results_is_reshaped() -> None:
+    @kernel
+    def k(out: Ptr[i32], n: i32):
+        even, odd = tl.split(tl.arange(0, 16).reshape(8, 2))
+        both = even + odd
+        for _ in range(n):
+            both += 1
+            even = even * 2
+        place = tl.arange(0, 2)[:, None] * 4 + tl.arange(0, 4)[None, :]
+        tl.store(out + place, both.reshape(2, 4))
+        tl.store((out + 8 + even // 8).reshape(2, 4), odd.reshape(2, 4))
+
+    out = np.zeros(16, np.int32)
+    k[(1,)](out, 2)
+    np.testing.assert_array_equal(out[:8], 4 * np.arange(8) + 3)
+    np.testing.assert_array_equal(out[8:], 2 * np.arange(8) + 1)
+
+
 def test_what_is_used_often_is_reshaped_once() -> None:
     @kernel
     def k(x: Ptr[f32], n: i32):

@@ -22,6 +22,7 @@ _INDEX_OPS = frozenset(COMPARISONS) | {
     "add", "sub", "mul", "floordiv", "mod", "neg", "minimum", "maximum", "and", "or", "xor", "not",
     "shl", "shr", "where", "cast", "addptr",
 }  # fmt: skip
+_RESHAPED = _INDEX_OPS | {"arange", "expand_dims", "broadcast"}
 
 
 def refined(b: Builder, x: Value, shape: Shape) -> Value | None:
@@ -104,6 +105,8 @@ class _Refiner:
         """Return the result of an op in a shape."""
         if op.opcode == "reshape":
             return self.refine(op.operands[0], shape)
+        if op.opcode not in _RESHAPED:
+            return None
         parts = _cut(op.result.type.shape, shape)
         if parts is None:
             return None
@@ -113,7 +116,7 @@ class _Refiner:
             return self.expanded(op, parts)
         if op.opcode == "broadcast":
             return self.broadcast(op, parts, shape)
-        return self.elementwise(op, shape) if op.opcode in _INDEX_OPS else None
+        return self.elementwise(op, shape)
 
     def ranges(self, op: Op, shape: Shape) -> Value:
         """Return a range as a sum of one for each axis."""
