@@ -87,27 +87,44 @@ def pack_filters(w: Ptr[T], packed: Ptr[P], t: Channels) -> None:
     flat = of.w[2] == taps and of.w[4] == 1 and of.w[3] == of.kernel[1]
 
     def pack(valid: Any) -> None:
-        for start in tl.static_range(0, t.width, t.lanes):
-            filter = start + tl.arange(0, t.lanes)[None, :]
-            inside = None if valid is None else filter < valid
-            if flat:
-                # The numbers of a filter lie in a row: read rows, and turn squares round.
-                for first in range(0, of.taps, t.lanes):
-                    k = first + step
-                    mask = k < of.taps if inside is None else (k < of.taps) & inside
-                    value = tl.load(source + filter * of.w[1] + k, mask)
-                    place = k * t.width + filter
-                    tl.store(to + place, value, k < of.taps)
-            else:
-                for i in range(of.kernel[0]):
-                    for j in range(of.kernel[1]):
-                        for first in range(0, of.channels, t.lanes):
-                            c = first + step
-                            at = filter * of.w[1] + c * of.w[2] + i * of.w[3] + j * of.w[4]
-                            mask = c < of.channels
-                            value = tl.load(source + at, mask if inside is None else mask & inside)
-                            tap = (c * of.kernel[0] + i) * of.kernel[1] + j
-                            tl.store(to + tap * t.width + filter, value, mask)
+        def squares(first: Any, count: int, last: bool) -> None:
+            """Turn `count` squares of taps from `first` on round, of each register of filters."""
+            for start in tl.static_range(0, t.width, t.lanes):
+                filter = start + tl.arange(0, t.lanes)[None, :]
+                inside = None if valid is None else filter < valid
+                for k in tl.static_range(0, count * t.lanes, t.lanes):
+                    tap = first + k + step
+                    exists = tap < of.taps if last else None
+                    mask = exists if inside is None else both(exists, inside)
+                    value = tl.load(source + filter * of.w[1] + tap, mask)
+                    tl.store(to + tap * t.width + filter, value, exists)
+
+        def channels(i: Any, j: Any, first: Any) -> None:
+            """Copy a tap of some channels."""
+            for start in tl.static_range(0, t.width, t.lanes):
+                filter = start + tl.arange(0, t.lanes)[None, :]
+                c = first + step
+                at = filter * of.w[1] + c * of.w[2] + i * of.w[3] + j * of.w[4]
+                mask = c < of.channels
+                some = mask if valid is None else mask & (filter < valid)
+                tap = (c * of.kernel[0] + i) * of.kernel[1] + j
+                tl.store(to + tap * t.width + filter, tl.load(source + at, some), mask)
+
+        if flat:
+            # The numbers of a filter lie in a row: read lines of them, and turn squares round.
+            whole = of.taps // (2 * t.lanes) * (2 * t.lanes)
+            for first in range(0, whole, 2 * t.lanes):
+                squares(first, 2, False)
+            if whole < of.taps:
+                squares(whole, tl.cdiv(of.taps - whole, t.lanes), True)
+        else:
+            for i in range(of.kernel[0]):
+                for j in range(of.kernel[1]):
+                    for first in range(0, of.channels, t.lanes):
+                        channels(i, j, first)
+
+    def both(a: Any, b: Any) -> Any:
+        return b if a is None else a & b
 
     rest = of.filters % t.width
     if rest == 0 or panel < of.filters // t.width:

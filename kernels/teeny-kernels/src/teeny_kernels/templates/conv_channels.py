@@ -27,6 +27,8 @@ TURNING = 2.0
 LONG_TAPS, FEW_BLOCKS = 256, 16
 """A panel of so many taps that meets so few blocks of pixels leaves time to fetch the next one."""
 
+STREAMED = 16.0
+"""Bytes that a block reads in a cycle from the second cache without waiting."""
 LEAST_DEPTH = 4
 """Channels that are worth summing by themselves: sums are read and written again for each part."""
 
@@ -127,15 +129,20 @@ def _blocks(
 
 
 def _depth(t: Channels, target: Target) -> int:
-    """Return how many channels to sum before the next ones: 0 for all, where a panel is small.
+    """Return how many channels to sum before the next ones: 0 for all, where that is no slower.
 
-    A part of a panel takes a quarter of the first cache, the channels that it meets a half.
+    What a block reads comes from the second cache when the first does not hold it, which is fast
+    enough for wide windows and blocks. A part of a panel takes a quarter of the first cache, the
+    channels that it meets a half.
     """
     of, itemsize = t.of, t.accumulator.itemsize
-    window = of.kernel[0] * of.kernel[1] * t.width * itemsize
-    plane = of.reach(t.run, 0) * of.reach(of.columns, 1) * itemsize
-    if of.channels * window <= target.l1_bytes * 3 // 4:
+    taps = of.kernel[0] * of.kernel[1]
+    window, lines = taps * t.width * itemsize, of.reach(t.rows, 0) * target.cache_line
+    cycles = taps * t.rows * t.columns * t.vectors / PORTS
+    streams = window + lines < STREAMED * cycles and of.channels * window <= target.l2_bytes // 4
+    if of.channels * (window + lines) <= target.l1_bytes or streams:
         return 0
+    plane = of.reach(t.run, 0) * of.reach(of.columns, 1) * itemsize
     depth = min(target.l1_bytes // 4 // window, target.l1_bytes // 2 // plane)
     return depth if LEAST_DEPTH <= depth < of.channels else 0
 
