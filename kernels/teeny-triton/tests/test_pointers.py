@@ -133,3 +133,24 @@ def test_the_constant_one_is_no_multiple_of_sixteen(mode: str) -> None:
     for n in (0, 1, 16, 1, 0, 5):
         put[(1,)](out, n)
         assert out[0] == n
+
+
+@triton.jit
+def add_if_given(table, out, bias):
+    p = tl.load(table).to(tl.pointer_type(tl.float32))
+    value = tl.load(p) if p else 0.5
+    if bias:
+        value += tl.load(bias)
+    if not bias:
+        value = -value
+    tl.store(out, value)
+
+
+def test_whether_an_address_is_null() -> None:
+    x, out = np.float32([3]), np.zeros(1, np.float32)
+    add_if_given[(1,)](np.array([x.ctypes.data]), out, None)
+    assert out[0] == -3
+    add_if_given[(1,)](np.array([0]), out, None)
+    assert out[0] == -0.5
+    add_if_given[(1,)](np.array([0]), out, x)
+    assert out[0] == 3.5

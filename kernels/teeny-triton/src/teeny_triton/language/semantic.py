@@ -254,7 +254,9 @@ def unary(opcode: str, x: Raw) -> Value:
 
 
 def truth(x: Raw) -> Value:
-    """Return a bool tile: whether each element differs from zero."""
+    """Return a bool tile: whether each element differs from zero; of an address, from null."""
+    if isinstance(x, Value) and x.type.is_pointer:
+        return pointers.convert(x, bool_)
     return cast(x, bool_)
 
 
