@@ -42,7 +42,9 @@ def buffer(kind: str, index: int, dtype: DType) -> Buffer:
 
 
 def operand_buffer(index: int, operand: Operand) -> Buffer:
-    """Return the pointer argument for an input."""
+    """Return the pointer argument for an input; for one that is made, to the first of its own."""
+    if operand.prologue is not None:
+        return buffer("made", 0, operand.prologue.operands[0].dtype)
     return buffer("input", index, operand.dtype)
 
 
@@ -79,6 +81,29 @@ def identity(tile: Tile, index: Sequence[Tile], mask: Tile | None, extra: Sequen
     return tile
 
 
+@dataclass(frozen=True)
+class Source:
+    """How a kernel makes elements of an operand, if it does, and the arguments that takes.
+
+    `apply(index, mask, made)` returns them; None: they lie in memory. Made of a `Prologue`.
+    """
+
+    apply: Callable[[Sequence[Tile], Tile | None, Sequence[Tile]], Tile] | None = None
+    arguments: tuple[Argument, ...] = ()
+    kinds: tuple[DType | Pointer, ...] = ()
+    key: str = ""
+
+    @classmethod
+    def of(cls, operand: Operand) -> Source:
+        """Return the source of an operand."""
+        prologue = operand.prologue
+        if prologue is None:
+            return cls()
+        kinds: tuple[DType | Pointer, ...] = tuple(Pointer(x.dtype) for x in prologue.operands)
+        kinds += tuple(scalar.dtype for scalar in prologue.scalars)
+        return cls(prologue.apply, prologue.arguments, kinds, prologue.key)
+
+
 def launch(
     kernel: Kernel,
     grid: Sequence[Dim],
@@ -87,6 +112,7 @@ def launch(
     sizes: Mapping[str, Dim | tuple[Dim, ...]] | None = None,
     constants: Mapping[str, Any] | None = None,
     hook: Hook | None = None,
+    source: Source | None = None,
     work: Work = Work(),
 ) -> Launch:
     """Return a launch of `kernel`, specialised.
@@ -100,6 +126,8 @@ def launch(
         constants: Python values by name; their `repr` tells them apart.
         hook: for a kernel that has one; it takes a last parameter `extra`, a tuple, and a constant
             `EPILOGUE`.
+        source: for a kernel that can make an operand; it takes a parameter `made`, a tuple, and a
+            constant `PROLOGUE`.
         work: the cost of the whole launch.
     """
     arguments: dict[str, tuple[Argument, ...]] = {n: (b.argument,) for n, b in buffers.items()}
@@ -114,8 +142,12 @@ def launch(
             arguments[name] = tuple(ScalarArg(number, i64) for number in several)
     if hook is not None:
         signature["extra"], known["EPILOGUE"] = hook.kinds, hook.apply
+    if source is not None:
+        signature["made"], known["PROLOGUE"] = source.kinds, source.apply
+        arguments["made"] = source.arguments
     outputs = [name for name, b in buffers.items() if b.argument.kind == "output"]
-    function = _specialised(kernel, signature, known, hook.key if hook else "", outputs)
+    keys = (hook.key if hook else "", source.key if source else "")
+    function = _specialised(kernel, signature, known, keys, outputs)
     names = [name for name in kernel.signature.parameters if name in arguments]
     ordered = tuple(argument for name in names for argument in arguments[name])
     ordered += hook.arguments if hook else ()
@@ -124,19 +156,21 @@ def launch(
 
 _functions: OrderedDict[str, Function] = OrderedDict()
 _MOST_FUNCTIONS = 1024
+FUNCTIONS = ("EPILOGUE", "PROLOGUE")
+"""Constants that their keys tell apart."""
 
 
 def _specialised(
     kernel: Kernel,
     signature: Mapping[str, Any],
     known: Mapping[str, Any],
-    key: str,
+    keys: tuple[str, str],
     outputs: Sequence[str],
 ) -> Function:
-    plain = {name: value for name, value in known.items() if name != "EPILOGUE"}
+    plain = {name: value for name, value in known.items() if name not in FUNCTIONS}
     types = {name: str(kind) for name, kind in signature.items()}
     names = (kernel.__module__, kernel.__qualname__)
-    use = repr((names, sorted(types.items()), sorted(plain.items()), key, outputs))
+    use = repr((names, sorted(types.items()), sorted(plain.items()), keys, outputs))
     if use not in _functions:
         facts = _facts(signature, outputs)
         _functions[use] = specialise(kernel, signature, known, facts)

@@ -9,7 +9,7 @@ group `teeny.kernels`; a template that cannot serve a request returns None and t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from teeny_core import Dim, DType, Shape, symbols_of
@@ -21,12 +21,17 @@ from teeny_triton.target import Target
 
 @dataclass(frozen=True)
 class Operand:
-    """A buffer as a template sees it: `strides` count elements and may be 0 (broadcast)."""
+    """A buffer as a template sees it: `strides` count elements and may be 0 (broadcast).
+
+    With a `prologue` there is no such buffer: the kernel makes the elements where it reads them,
+    and the strides say in which order that is best.
+    """
 
     shape: Shape
     strides: Shape
     dtype: DType
     constant: bool = False  # holds frozen weights: a launch over constants alone runs once
+    prologue: Prologue | None = None
 
     @property
     def contiguous(self) -> bool:
@@ -41,7 +46,8 @@ class Operand:
 
 @dataclass(frozen=True)
 class BufferArg:
-    """The address of an operand: `kind` is input, extra (epilogue), output or temp."""
+    """The address of an operand: `kind` is input, output, temp, extra of an epilogue or made of
+    what a prologue reads."""
 
     kind: str
     index: int = 0
@@ -84,6 +90,38 @@ class Epilogue:
 
 
 @dataclass(frozen=True)
+class Prologue:
+    """Elementwise work that makes an operand from what lies in memory, where it is read.
+
+    The kernel takes one parameter for each of `arguments`: a pointer for each of `operands`, then
+    the `scalars`. While it is built it calls `apply(index, mask, arguments)` with an integer index
+    tile or scalar for each axis of the operand, a mask (None: all lanes are inside) and the values
+    of `arguments`; `apply` returns the tile, of the operand's dtype, undefined where the mask does
+    not hold. `key` names it for caches.
+    """
+
+    apply: Callable[[Sequence[Tile], Tile | None, Sequence[Tile]], Tile]
+    operands: tuple[Operand, ...]
+    key: str
+    scalars: tuple[ScalarArg, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[BufferArg | ScalarArg, ...]:
+        """What a launch passes for the prologue's parameters."""
+        made = tuple(BufferArg("made", i) for i in range(len(self.operands)))
+        return (*made, *self.scalars)
+
+    @property
+    def swapped(self) -> Prologue:
+        """The same for the operand with its two axes exchanged."""
+
+        def apply(index: Sequence[Tile], mask: Tile | None, arguments: Sequence[Tile]) -> Tile:
+            return self.apply(index[::-1], mask, arguments)
+
+        return replace(self, apply=apply, key=f"{self.key} swapped")
+
+
+@dataclass(frozen=True)
 class Temp:
     """Memory that a template needs between its launches, `size` elements."""
 
@@ -123,7 +161,11 @@ class Request:
 
 
 class Template(Protocol):
-    """A kernel library's offer for one or more ops."""
+    """A kernel library's offer for one or more ops.
+
+    One with an attribute `prologues`, a set of numbers, makes these of its operands by a prologue
+    where it is asked to.
+    """
 
     name: str
     ops: tuple[str, ...]
@@ -139,6 +181,12 @@ class Choices(Template, Protocol):
     def plans(self, request: Request, target: Target) -> Iterable[Plan]:
         """Return the ways that are worth a measurement, that of `plan` first."""
         ...
+
+
+def prologues(template: Template) -> frozenset[int]:
+    """Return the numbers of the operands for which a template takes a prologue."""
+    found: frozenset[int] = getattr(template, "prologues", frozenset())
+    return found
 
 
 Choose: TypeAlias = Callable[[Request, Sequence[Plan]], int]

@@ -35,13 +35,16 @@ def matvec(
     c_row: i64,
     c_inner: i64,
     c_outer: i64,
+    made: tuple[Any, ...],
     extra: tuple[Any, ...],
     t: Tiling,
+    PROLOGUE: constexpr,
     EPILOGUE: constexpr,
 ) -> None:
     """Compute C [rows, columns] = A [rows, depth] @ B [columns, depth] transposed.
 
-    A program takes `t.run` columns. Partial sums, one for each lane, are added up at the end.
+    A program takes `t.run` columns. Partial sums, one for each lane, are added up at the end. With
+    a `PROLOGUE`, B does not lie in memory: its elements are made where they are used.
     """
     inner, outer = tl.program_id(1), tl.program_id(2)
     first = tl.program_id(0) * t.run
@@ -58,13 +61,20 @@ def matvec(
         at = column + tl.arange(0, count)[None, :]
         place = right + at[:, :, None] * b_column
         acc = tl.zeros((rows, count, t.lanes), t.accumulator)
+
+        def weights(k: Any, mask: Any) -> Any:
+            if PROLOGUE is None:
+                return tl.load(place + k, mask).to(t.accumulator)
+            value = PROLOGUE((k + lane, at[:, :, None]), mask, made).to(t.accumulator)
+            return value if mask is None else tl.where(mask, value, 0)
+
         for k in range(0, whole, t.lanes):
             x = tl.load(left + k).to(t.accumulator)
-            acc = acc + x * tl.load(place + k).to(t.accumulator)
+            acc = acc + x * weights(k, None)
         if depth % t.lanes != 0:
             inside = whole + lane < depth
             x = tl.load(left + whole, inside).to(t.accumulator)
-            acc = acc + x * tl.load(place + whole, inside).to(t.accumulator)
+            acc = acc + x * weights(whole, inside)
         index = (*unravel(outer, t.outer), *unravel(inner, t.inner), row, at)
         tl.store(result + at, EPILOGUE(tl.sum(acc, 2), index, None, extra))
 

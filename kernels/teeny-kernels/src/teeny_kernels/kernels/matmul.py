@@ -94,25 +94,40 @@ def by_panel(panel: Any, columns: Any, t: Tiling, work: Any) -> None:
 
 @kernel
 def pack_panel(
-    panel: Any, b: Any, depth: Any, b_depth: Any, b_column: Any, width: Any, valid: Any, lanes: Any
+    panel: Any,
+    b: Any,
+    depth: Any,
+    b_depth: Any,
+    b_column: Any,
+    width: Any,
+    valid: Any,
+    lanes: Any,
+    made: Any = None,
 ) -> None:
     """Copy [depth, valid] elements of B to `panel` as [depth rounded up to lanes][width].
 
-    What lies outside becomes zero.
+    What lies outside becomes zero. `made(step, column, mask)` gives elements where B is not in
+    memory.
     """
     step = tl.arange(0, lanes)[:, None]
     whole = depth // lanes * lanes
+
+    def elements(at: Any, k: Any, mask: Any) -> Any:
+        if made is None:
+            return tl.load(b + step * b_depth + at * b_column + k * b_depth, mask)
+        value = made(k + step, at, mask)
+        return value if mask is None else tl.where(mask, value, 0)
+
     for column in tl.static_range(0, width, lanes):
         at = column + tl.arange(0, lanes)[None, :]
         inside = None if valid is None else at < valid
         to = panel + step * width + at
-        source = b + step * b_depth + at * b_column
         for k in range(0, whole, lanes):
-            tl.store(to + k * width, tl.load(source + k * b_depth, inside))
+            tl.store(to + k * width, elements(at, k, inside))
         if depth % lanes != 0:
             last = whole + step < depth
             last = last if inside is None else last & inside
-            tl.store(to + whole * width, tl.load(source + whole * b_depth, last))
+            tl.store(to + whole * width, elements(at, whole, last))
 
 
 @kernel
@@ -203,11 +218,15 @@ def matmul(
     c_row: i64,
     c_inner: i64,
     c_outer: i64,
+    made: tuple[Any, ...],
     extra: tuple[Any, ...],
     t: Tiling,
+    PROLOGUE: constexpr,
     EPILOGUE: constexpr,
 ) -> None:
     """Compute C [rows, columns] = A [rows, depth] @ B [depth, columns], rows of C contiguous.
+
+    With a `PROLOGUE`, B does not lie in memory, and each program makes its panel.
 
     Grid: panels times runs of rows, then the batch axes `inner` and `outer`.
     """
@@ -235,6 +254,15 @@ def matmul(
             )
             value = EPILOGUE(acc, index, mask, extra)
             tl.store(result + row * c_row + panel * t.width + lane, value, mask)
+
+        def pack(panel_at: Any, source: Any, k: Any, size: Any) -> None:
+            """Copy some steps of the panel from step k on, or make them."""
+            make: Any = None
+            if PROLOGUE is not None:
+                make = lambda step, at, mask: PROLOGUE(  # noqa: E731
+                    (k + step, panel * t.width + at), mask, made
+                )
+            pack_panel(panel_at, source, size, b_depth, b_column, width, valid, t.lanes, make)
 
         def column_of(row: Any, height: int, k: Any) -> Any:
             """Return the addresses of a column of A at step k, and from step to step."""
@@ -269,7 +297,7 @@ def matmul(
 
             def part(k: Any, size: Any) -> None:
                 source = right + k * b_depth
-                pack_panel(held, source, size, b_depth, b_column, width, valid, t.lanes)
+                pack(held, source, k, size)
                 blocks(lambda row, height: block(row, height, k, size))
 
             def block(row: Any, height: int, k: Any, size: Any) -> None:
@@ -293,7 +321,7 @@ def matmul(
             at_once(b + (item + panel) * (t.width * padded), width, None)
         elif t.depth_block == 0:
             held = tl.scratch(padded * width, t.accumulator)
-            pack_panel(held, right, depth, b_depth, b_column, width, valid, t.lanes)
+            pack(held, right, 0, depth)
             at_once(held, width, None)
         else:
             by_parts()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from teeny_core import Dim, DType, Shape, ceildiv, i32
@@ -16,6 +16,7 @@ from teeny_kernels.kernels.matmul import Tiling
 from teeny_kernels.launching import (
     Buffer,
     Hook,
+    Source,
     Work,
     buffer,
     launch,
@@ -99,6 +100,7 @@ class MatmulTemplate:
 
     name = "matmul"
     ops: tuple[str, ...] = ("matmul",)
+    prologues = frozenset({1})
 
     def plan(self, request: Request, target: Target) -> Plan | None:
         """Return the launches for `request`, None for integers and unusual batches."""
@@ -124,6 +126,8 @@ def read_product(request: Request) -> Product | None:
     batches = groups(c.shape[:-2], [operand.strides[:-2] for operand in (a, b, c)])
     if batches is None:
         return None
+    if b.prologue is not None and request.attrs["transpose_b"]:
+        b = replace(b, prologue=b.prologue.swapped)
     a_row, a_depth = _swap(a.strides[-2:], request.attrs["transpose_a"])
     b_depth, b_column = _swap(b.strides[-2:], request.attrs["transpose_b"])
     _, depth = _swap(a.shape[-2:], request.attrs["transpose_a"])
@@ -168,6 +172,7 @@ def plan_product(product: Product, target: Target) -> Plan:
         sizes=sizes,
         constants={"t": tiling},
         hook=Hook.of(product.epilogue),
+        source=Source.of(product.b),
         work=product.work,
     )
     return Plan((*launches, main), tuple(temps))
@@ -206,6 +211,7 @@ def by_rows(product: Product, target: Target) -> Launch:
         sizes={k: v for k, v in product.sizes.items() if k not in ("a_depth", "b_depth")},
         constants=constants,
         hook=Hook.of(product.epilogue),
+        source=Source.of(product.b),
         work=product.work,
     )
 
@@ -215,7 +221,8 @@ def is_by_runs(product: Product) -> bool:
     rows, columns, depth = product.rows, product.columns, product.depth
     if not isinstance(rows, int) or not isinstance(columns, int) or not isinstance(depth, int):
         return False
-    large = columns * depth >= LEAST_WORK and product.b_column == 1
+    in_memory = product.b.prologue is None
+    large = columns * depth >= LEAST_WORK and product.b_column == 1 and in_memory
     return 1 <= rows <= MOST_FEW_ROWS and large and not product.b.constant
 
 
@@ -282,10 +289,11 @@ def _source(
 ) -> tuple[Any, int]:
     """Choose where panels of B are read, and how many steps a copied one holds."""
     accumulator = product.accumulator
-    if product.b_column == 1 and _reads_in_place(product, block, target):
-        return "direct", 0
-    if product.b.constant:
-        return "packed", 0
+    if product.b.prologue is None:
+        if product.b_column == 1 and _reads_in_place(product, block, target):
+            return "direct", 0
+        if product.b.constant:
+            return "packed", 0
     budget = target.l2_bytes // 2 // (width * accumulator.itemsize)
     if isinstance(product.depth, int) and product.depth <= budget:
         return "copied", 0

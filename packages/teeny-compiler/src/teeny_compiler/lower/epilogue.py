@@ -1,4 +1,8 @@
-"""Nest → epilogue: elementwise work on the tile that a library kernel is about to store."""
+"""Nest → epilogue or prologue: elementwise work inside of a library's kernel.
+
+An epilogue works on the tile that the kernel is about to store, a prologue makes the tile of an
+operand that it is about to use.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from dataclasses import replace
 from teeny_core import Dim, DType, Expr, i64
 from teeny_triton import language as tl
 from teeny_triton.language import Operand, Tile
-from teeny_triton.launch import Epilogue, ScalarArg
+from teeny_triton.launch import Epilogue, Prologue, ScalarArg
 from teeny_triton.launch import Operand as BufferOperand
 
 from teeny_compiler.lower.elementwise import convert
@@ -33,7 +37,7 @@ def make_epilogue(nest: Nest, axes: Sequence[int], main: int, shape: Sequence[Di
     ) -> Tile:
         addresses = dict(zip(extra, arguments, strict=False))
         sizes = dict(zip(passed, arguments[len(extra) :], strict=True))
-        evaluator = _Epilogue(nest, addresses, sizes, index, axes, shape, mask)
+        evaluator = _AtPlace(nest, addresses, sizes, index, axes, shape, mask)
         result = convert(tile, _result_dtype(nest, tile))
         evaluator.run(result)
         for store in others:
@@ -51,13 +55,34 @@ def make_epilogue(nest: Nest, axes: Sequence[int], main: int, shape: Sequence[Di
     )
 
 
+def make_prologue(nest: Nest, shape: Sequence[Dim]) -> Prologue:
+    """Return the prologue that computes the one result of a nest, of some shape, by its axes."""
+    (store,) = nest.stores
+    extra = tuple(i for i in range(len(nest.operands)) if i != store.operand)
+    passed = symbolic_dims(nest, *shape)
+
+    def apply(index: Sequence[Tile], mask: Tile | None, arguments: Sequence[Tile]) -> Tile:
+        addresses = dict(zip(extra, arguments, strict=False))
+        sizes = dict(zip(passed, arguments[len(extra) :], strict=True))
+        evaluator = _AtPlace(nest, addresses, sizes, index, nest.axes, shape, mask)
+        evaluator.run(None)
+        return evaluator.value(store.value)
+
+    return Prologue(
+        apply,
+        tuple(_operand(nest, i) for i in extra),
+        _key(nest, nest.axes, store.operand),
+        tuple(ScalarArg(dim, i64) for dim in passed),
+    )
+
+
 def _key(nest: Nest, axes: Sequence[int], main: int) -> str:
     """Name what an epilogue does, whatever it does it to."""
     anonymous = replace(nest, operands=tuple(range(len(nest.operands))))
     return hashlib.sha256(f"{anonymous} {tuple(axes)} {main}".encode()).hexdigest()[:16]
 
 
-class _Epilogue(TileEvaluator):
+class _AtPlace(TileEvaluator):
     """Evaluates at the index tiles that a template hands over."""
 
     def __init__(
@@ -91,10 +116,10 @@ class _Epilogue(TileEvaluator):
         if dims:
             self.index[dims[0]] = index
 
-    def run(self, result: Tile) -> None:
+    def run(self, result: Tile | None) -> None:
         """Compute every instruction, with the template's result where it is asked for."""
         for i, instruction in enumerate(self.nest.instructions):
-            if instruction.op == "result":
+            if instruction.op == "result" and result is not None:
                 self.scopes[-1][i] = result
             else:
                 self.compute(i)

@@ -25,12 +25,13 @@ from teeny_triton.launch import (
     Template,
     launches_once,
     plans,
+    prologues,
 )
 from teeny_triton.target import Target
 
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.lower.call import Call, Calls, Place, StorageArg, TempArg
-from teeny_compiler.lower.epilogue import extra_operands, make_epilogue
+from teeny_compiler.lower.epilogue import extra_operands, make_epilogue, make_prologue
 from teeny_compiler.lower.kernels import NestKernels
 from teeny_compiler.lower.serial import SERIAL
 from teeny_compiler.nest.bodies import body_of
@@ -87,11 +88,14 @@ def offers(
     op: str,
     attrs: Mapping[str, Any],
     types: Sequence[TensorType],
+    made: Set[int] = frozenset(),
 ) -> bool:
     """Say whether any of some templates computes an op on row-major operands.
 
-    `types` are those of the operands and, last, of the result.
+    `types` are those of the operands and, last, of the result; operands by the numbers `made` would
+    be made by a prologue.
     """
+    templates = [template for template in templates if made <= prologues(template)]
     if not any(op in template.ops for template in templates):
         return False
     *inputs, output = (Operand(x.shape, row_major(x.shape), x.dtype) for x in types)
@@ -137,11 +141,10 @@ class TemplateLowering:
 
     def _fused(self, group: Group, storages: Storages, label: str) -> Calls | None:
         """Ask the libraries for the template with everything after it as its epilogue."""
-        number = _template(group)
-        targets = storages.targets(number)
+        targets = storages.targets(_template(group))
         if not group.roots and len(targets) == 1:
             output = StorageArg(targets[0])
-            return self._ask((*self.templates, *SERIAL), number, storages, output, label)
+            return self._ask((*self.templates, *SERIAL), group, storages, output, label)
         try:
             nest = read_group(self.graph, group, storages)
         except InexpressibleError:
@@ -155,11 +158,11 @@ class TemplateLowering:
         result = _operand(view, nest.dtypes[main.operand])
         output = StorageArg(nest.operands[main.operand], view.offset)
         if len(nest.instructions) == len(nest.stores) == 1:  # moved, but not changed
-            return self._ask(self.templates, number, storages, output, label, result)
-        shape = self.graph.nodes[number].shape
+            return self._ask(self.templates, group, storages, output, label, result)
+        shape = self.graph.nodes[_template(group)].shape
         epilogue = make_epilogue(nest, nest.axes, main.operand, shape)
         extra = tuple(nest.operands[i] for i in extra_operands(nest, main.operand))
-        return self._ask(self.templates, number, storages, output, label, result, epilogue, extra)
+        return self._ask(self.templates, group, storages, output, label, result, epilogue, extra)
 
     def _apart(
         self, group: Group, storages: Storages, label: str, *, in_order: bool = False
@@ -173,7 +176,7 @@ class TemplateLowering:
         copies = self._copies(number, storages, label) if in_order else {}
         places = {operand: TempArg(-2 - k) for k, operand in enumerate(copies)}
         calls = self._ask(
-            (*self.templates, *SERIAL), number, storages, TempArg(RAW), label, copied=places
+            (*self.templates, *SERIAL), group, storages, TempArg(RAW), label, copied=places
         )
         if calls is None:
             return None
@@ -219,7 +222,7 @@ class TemplateLowering:
     def _ask(
         self,
         templates: Sequence[Template],
-        number: int,
+        group: Group,
         storages: Storages,
         output: Place,
         label: str,
@@ -228,7 +231,8 @@ class TemplateLowering:
         extra: Sequence[int] = (),
         copied: Mapping[int, Place] | None = None,
     ) -> Calls | None:
-        """Return the launches of the first template that serves a node."""
+        """Return the launches of the first template that serves the node of a group."""
+        number = _template(group)
         node = self.graph.nodes[number]
         attrs: dict[str, Any] = dict(node.attrs)
         operands: list[Operand] = []
@@ -236,6 +240,11 @@ class TemplateLowering:
         bases = template_bases(self.graph, number)
         for i, operand in enumerate(node.inputs):
             base = bases[i]
+            if base in group.made:
+                made, sources = self._made(operand, base, storages)
+                operands.append(made)
+                places.update({BufferArg("made", k): StorageArg(s) for k, s in enumerate(sources)})
+                continue
             home = storages.home(base)
             assert home is not None, f"%{base} is read by a template but in no memory"
             view = operand_view(self.graph, operand, base)
@@ -264,11 +273,23 @@ class TemplateLowering:
         once = launches_once(plan, request)
         return _resolve(plan, places, f"{label} by {template.name}", once)
 
+    def _made(self, number: int, base: int, storages: Storages) -> tuple[Operand, Sequence[int]]:
+        """Describe an operand that is made where it is read, with the storages that takes."""
+        node = self.graph.nodes[number]
+        group = Group((number,), node.shape, stored=frozenset((number,)))
+        nest = read_group(self.graph, group, Storages(storages.home, _only(RAW)), by_axis=True)
+        sources = tuple(storage for storage in nest.operands if storage != RAW)
+        described = _operand(operand_view(self.graph, number, base), node.dtype)
+        return replace(described, prologue=make_prologue(nest, node.shape)), sources
+
     def _choice(
         self, templates: Sequence[Template], request: Request
     ) -> tuple[Template, Plan] | None:
         """Return the first way to serve a request, or of a library's ways the one to choose."""
-        known = self.templates if self.choose is not None and templates is not SERIAL else ()
+        made = {i for i, operand in enumerate(request.inputs) if operand.prologue is not None}
+        templates = [template for template in templates if made <= prologues(template)]
+        tuned = self.choose is not None and not made
+        known = [template for template in templates if template not in SERIAL] if tuned else []
         ways = [(t, plan) for t in known for plan in plans(t, request, self.target)]
         if self.choose is not None and ways:
             return ways[self.choose(request, [plan for _, plan in ways])]
@@ -341,4 +362,6 @@ def _row_major(operand: Operand, attrs: dict[str, Any], flag: str) -> Operand:
         return operand
     attrs[flag] = not attrs[flag]
     *outer, rows, columns = operand.shape
-    return replace(operand, shape=(*outer, columns, rows), strides=(*batch, column, row))
+    made = None if operand.prologue is None else operand.prologue.swapped
+    shape, strides = (*outer, columns, rows), (*batch, column, row)
+    return replace(operand, shape=shape, strides=strides, prologue=made)

@@ -20,7 +20,8 @@ class Group:
     A group of `copy` reads its roots from memory and stores them elsewhere.
 
     With a `template`, a library kernel computes that node and the group is what follows it in
-    registers: its domain is the template's result, and nothing is reduced.
+    registers: its domain is the template's result, and nothing is reduced. What it reads of the
+    `made` is not in memory: the kernel makes it where it reads it.
     """
 
     roots: tuple[int, ...]
@@ -29,13 +30,14 @@ class Group:
     rows: frozenset[int] = frozenset()
     stored: frozenset[int] = frozenset()
     template: int | None = None
+    made: tuple[int, ...] = ()
     copy: bool = False
 
     @cached_property
     def members(self) -> frozenset[int]:
         """All nodes whose values exist only inside of the group, or come from it."""
         template = () if self.template is None else (self.template,)
-        return frozenset((*self.roots, *template))
+        return frozenset((*self.roots, *template, *self.made))
 
     @cached_property
     def kept(self) -> Shape:

@@ -89,12 +89,19 @@ def placed(nest: Nest, storages: Storages) -> Nest:
     )
 
 
-def read_group(graph: FXGraph, group: Group, storages: Storages, body: Body | None = None) -> Nest:
+def read_group(
+    graph: FXGraph,
+    group: Group,
+    storages: Storages,
+    body: Body | None = None,
+    *,
+    by_axis: bool = False,
+) -> Nest:
     """Return the nest of a group.
 
     With the `body` of its template the nest computes that as well; else the nest is what comes
     after it, and the template's value is read from memory where it lies there, or else an
-    instruction `result`.
+    instruction `result`. With `by_axis`, as after a template, the dims of the axes stay apart.
 
     Raises:
         InexpressibleError: when the group cannot be computed in one pass.
@@ -105,7 +112,7 @@ def read_group(graph: FXGraph, group: Group, storages: Storages, body: Body | No
     reader = _Reader(graph, group, storages, body)
     for root in (*group.roots, *(group.stored - {*group.roots})):
         reader.root(root)
-    return reader.nest()
+    return reader.nest(by_axis)
 
 
 class _Reader:
@@ -405,7 +412,7 @@ class _Reader:
 
     # --- the iteration space -----------------------------------------------------------------
 
-    def nest(self) -> Nest:
+    def nest(self, by_axis: bool) -> Nest:
         """Bring all views to common dims, and join the dims that every view walks as one."""
         whole = View.contiguous(self.group.domain).simplified()
         views = [i.view for i in self.instructions if i.view] + [s.view for s in self.stores]
@@ -415,7 +422,7 @@ class _Reader:
         reduced = [axis in self.group.reduced for axis, parts in enumerate(factors) for _ in parts]
         flat = [v.refined(factors).reaxed((len(reduced),)) for v in (whole, *views)]
         # The axes of a template's result stay as they are: its epilogue is asked by axis.
-        joined = all(i.op != "result" for i in self.instructions)
+        joined = not by_axis and all(i.op != "result" for i in self.instructions)
         for dim in reversed(range(len(reduced) - 1) if joined else ()):
             if reduced[dim] == reduced[dim + 1] and all(joinable(v, dim) for v in flat[1:]):
                 flat = [join(v, dim) for v in flat]

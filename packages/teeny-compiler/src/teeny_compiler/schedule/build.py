@@ -49,7 +49,14 @@ def make_schedule(
     known = installed_templates() if templates is None else templates
     ready = prepare(graph, partial(offers, known, target))
     fixed = fixed_values(ready, frozen=frozen)
-    plan = with_reuse(plan_tasks(fuse(ready, fixed)))
+
+    def makes(template: int, operand: int) -> bool:
+        node = ready.nodes[template]
+        types = (*(ready.nodes[i].type for i in node.inputs), node.type)
+        flat = all(len(kind.shape) == 2 for kind in types)
+        return flat and offers(known, target, node.op, node.attrs, types, {operand})
+
+    plan = with_reuse(plan_tasks(fuse(ready, fixed, makes)))
     kernels = NestKernels(target)
     lowering = TemplateLowering(ready, target, known, kernels, fixed, choose)
     lowered = [_lower(plan, task, kernels, lowering) for task in plan.tasks]

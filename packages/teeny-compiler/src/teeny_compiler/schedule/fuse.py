@@ -7,7 +7,8 @@ Every root starts as a group of its own. Then, in this order,
    index space: producers into consumers, reductions over the same axes with what follows them;
    light ones become epilogues now that they are one (the update of a weight by its gradient);
 3. a template's epilogue takes in more elementwise groups that read what it computes;
-4. groups over one index space that read the same memory merge side by side.
+4. a template makes an operand that it alone reads, where a pass over memory costs more than that;
+5. groups over one index space that read the same memory merge side by side.
 
 Whether a merge is possible is asked of the nest itself: it is read, and what cannot be expressed
 is not fused. Groups form a graph without cycles throughout.
@@ -17,8 +18,9 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from teeny_core import CompileError, Shape
 from teeny_core import shape as shapes
@@ -36,6 +38,9 @@ MAX_OPERANDS = 24
 MAX_STORES = 6
 MAX_INSTRUCTIONS = 160
 
+REPEATED = frozenset({"gather", "random"})
+"""Instructions that are not done again for each program that reads an operand."""
+
 STRIDED_RESULTS = frozenset({"matmul", "attention"})
 """Templates whose result may be written in another order of axes."""
 
@@ -43,7 +48,11 @@ LIGHT = 12
 """Operations of an update that is made from the gradient while that is in registers. A costlier
 one, as Adam's with its root and quotients, needs more registers than a product leaves."""
 
+Makes: TypeAlias = Callable[[int, int], bool]
+"""Whether a library's kernel for a template node can make an operand, by number, itself."""
+
 FEW_ROWS = 4
+"""Rows of a product that reads its matrix once, so that what makes that is done once, too."""
 MUCH_WORK = 32 * 1024
 """A group of fewer rows than the first and more elements than the second keeps its elementwise
 results out: they would lose their parallelism."""
@@ -70,13 +79,18 @@ class Fusion:
         return "\n".join(lines)
 
 
-def fuse(graph: FXGraph, fixed: Set[int] = frozenset()) -> Fusion:
+def fuse(
+    graph: FXGraph,
+    fixed: Set[int] = frozenset(),
+    makes: Makes = lambda template, operand: False,
+) -> Fusion:
     """Partition the computing nodes of a graph into groups, `fixed` ones apart from others."""
     fuser = _Fuser(graph, expressible(graph, find_roots(graph, fixed)))
     fuser.first_epilogues()
     fuser.chains()
     fuser.first_epilogues(most=LIGHT)
     fuser.more_epilogues()
+    fuser.prologues(makes)
     fuser.siblings()
     return Fusion(graph, fuser.roots, fuser.finish(), fuser.nests)
 
@@ -84,6 +98,7 @@ def fuse(graph: FXGraph, fixed: Set[int] = frozenset()) -> Fusion:
 def describe(graph: FXGraph, group: Group) -> str:
     """Return a line that says what a group computes, over which axes, and where in the model."""
     template = [] if group.template is None else [graph.nodes[group.template].op]
+    template = [*(f"{graph.nodes[i].op} into" for i in group.made), *template]
     ops = [graph.nodes[i].op for i in group.roots]
     domain = ", ".join(
         f"{extent}{'↓' if axis in group.reduced else ''}"
@@ -93,7 +108,8 @@ def describe(graph: FXGraph, group: Group) -> str:
     members = (graph.nodes[i] for i in sorted({*group.members, *group.roots}))
     scopes = dict.fromkeys(" ".join(node.scope.split()) for node in members if node.scope)
     place = f" in {', '.join(scopes)}" if scopes else ""
-    return f"{' + '.join((*template, *ops))} over [{domain}] -> {stored}{place}"
+    names = " + ".join((*template, *ops)).replace("into +", "into")
+    return f"{names} over [{domain}] -> {stored}{place}"
 
 
 class _Fuser:
@@ -188,6 +204,47 @@ class _Fuser:
         if not shapes.equal(size(group.domain), size(other.domain)):
             return False
         return self.merge(number, reader, replace(group, roots=(*group.roots, *other.roots)))
+
+    def prologues(self, makes: Makes) -> None:
+        """Let templates make operands that nothing else reads, where that pays."""
+        for number in sorted(self.groups):
+            group = self.groups.get(number)
+            if group is None or group.template is None:
+                continue
+            bases = template_bases(self.graph, group.template)
+            for operand, base in enumerate(bases):
+                alone = bases.count(base) == 1 and self.read_by[base] == {number}
+                if alone and base in self.owner and makes(group.template, operand):
+                    self.take_prologue(number, self.owner[base], base)
+
+    def take_prologue(self, number: int, producer: int, base: int) -> bool:
+        """Try to make a value where a template reads it, instead of in memory."""
+        group, other = self.groups[number], self.groups[producer]
+        plain = other.template is None and not other.reduced and other.roots == (base,)
+        if not plain or base in self.roots.forced or not self.pays(group, other):
+            return False
+        self.put(producer, None)
+        self.put(number, replace(group, made=(*group.made, base)))
+        return True
+
+    def pays(self, group: Group, other: Group) -> bool:
+        """Whether to make what `other` computes as it is read takes less than to read it.
+
+        A value that is the same in every run is read packed, but for products of few rows, which
+        are bound by what they read.
+        """
+        assert group.template is not None
+        nest = self.nest(replace(other, stored=frozenset()))
+        made = estimate(size(other.domain)) * self.graph.nodes[other.roots[0]].dtype.itemsize
+        read = estimate(nest.traffic)
+        work = sum(COSTS.get(i.op, 1) for i in nest.instructions)
+        simple = all(i.op not in REPEATED for i in nest.instructions)
+        if not simple or work > LIGHT or not 0 < read <= 2 * made:
+            return False
+        if other.members <= self.roots.fixed and not group.members <= self.roots.fixed:
+            few = estimate(self.graph.nodes[group.template].shape[-2]) <= FEW_ROWS
+            return few and 2 * read <= made
+        return True
 
     def chains(self) -> None:
         """Merge groups with those that they read from."""
@@ -369,6 +426,7 @@ def _nest(graph: FXGraph, roots: Set[int], group: Group) -> Nest:
 def group_reads(graph: FXGraph, roots: Roots, group: Group) -> frozenset[int]:
     """Return the roots and leaves outside of a group that it reads or waits for."""
     found = set() if group.template is None else set(template_bases(graph, group.template))
+    found -= {*group.made}
     computed = group.members - {group.template}
     stack = [i for member in computed for i in graph.nodes[member].inputs]
     stack += () if group.template is None else awaited(graph, group.template)

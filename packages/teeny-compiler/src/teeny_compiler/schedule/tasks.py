@@ -79,6 +79,8 @@ def reads_in_place(fusion: Fusion, group: Group, operand: int, result: int) -> b
     template = group.template
     if template is not None and operand in template_bases(fusion.graph, template):
         return False
+    if operand in group_reads(fusion.graph, fusion.roots, Group(group.made, group.domain)):
+        return False
     nest = fusion.nest(group)
     (view,) = (s.view for s in nest.stores if nest.operands[s.operand] == result)
     reads = (i for i in nest.instructions if i.operand >= 0 and nest.operands[i.operand] == operand)
