@@ -83,7 +83,7 @@ def test_f64_rounds_once(load, extreme, dtype, rounding):
 @pytest.mark.parametrize("source", [f16, bf16, f32], ids=str)
 @pytest.mark.parametrize("dtype", [f16, bf16, f8e4m3, f8e5m2], ids=str)
 def test_towards_zero_from_narrower_floats(load, host, source, dtype):
-    if dtype.bits >= source.bits:
+    if dtype.bits >= source.bits and dtype != source:
         with pytest.raises(KernelError, match="fp_downcast_rounding does not apply"):
             convert(source, dtype, 4, "rtz")
         return
