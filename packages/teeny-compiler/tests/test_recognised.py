@@ -138,6 +138,9 @@ CAUSALLY: dict[str, Spelling] = {
     "indices compared in i32": lambda q, k, v: mix(
         (tn.arange(6, dtype=tn.i32) > tn.arange(6, dtype=tn.i32).reshape(6, 1)).where(
             N, scores(q, k)), v),
+    "a difference of indices": lambda q, k, v: mix(
+        scores(q, k).masked_fill(tn.arange(6) - tn.arange(6).reshape(6, 1) > 0, N), v
+    ),
     "scaled after it": lambda q, k, v: mix(
         lower().where(q @ k.transpose(-1, -2), N) / math.sqrt(8), v),
     "as einsum": lambda q, k, v: tn.einsum(

@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 import teeny_core as tn
 from teeny_compiler.fxgraph import FXGraph
-from teeny_compiler.optimise import Policy, explain
+from teeny_compiler.optimise import Peaks, Policy, explain
 from teeny_compiler.optimise.rules import RULES
 from teeny_core import DType, Graph, Node, ops
 from teeny_core.internal import evaluate_updates
@@ -294,6 +294,13 @@ EXAMPLES: dict[str, Example] = {
         lambda x, y: ops.lt(wide(x), wide(y)),
         lambda x, y: ops.add(wide(x, (6, 6)), wide(ops.reshape(y, (6, 1)), (6, 6))),
         (ROW, ROW),
+    ),
+    "broadcast(c) ? broadcast(x) : k -> broadcast(c ? x : k)": Example(
+        lambda c, x: ops.where(wide(c, (2, 3, *SHAPE)), wide(x, (2, 3, *SHAPE)),
+                               ops.full((2, 3, *SHAPE), -np.inf, tn.f32)),
+        lambda c, x: ops.where(wide(c, (2, 3, *SHAPE)), wide(x, (2, 3, *SHAPE)),
+                               wide(ops.exp(x), (2, 3, *SHAPE))),
+        ((SHAPE, tn.bool_), ((3, *SHAPE), tn.f32)),
     ),
     "f(permute(x)) -> permute(f(x))": Example(
         lambda x, y: ops.exp(turn(x)), lambda x, y: ops.exp(ops.flip(x, (0,)))
@@ -621,6 +628,17 @@ def test_the_logarithm_of_a_softmax_does_not_underflow() -> None:
     found = run(report.graph.to_graph(), [np.array([[0, 200, 0], [1, 1, -500]], np.float32)])
     wanted = [[-200, 0, -200], [-np.log(2), -np.log(2), -501 - np.log(2)]]
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_costs_are_cycles_at_the_peak_of_the_machine() -> None:
+    avx2, avx512 = Peaks(256), Peaks(512)
+    assert avx2.product(tn.f32) == 1 / 16  # two units of eight lanes
+    assert avx512.product(tn.f32) == avx2.product(tn.f64) / 4 == 1 / 32
+    assert avx2.product(tn.f16) == avx2.product(tn.f32)  # it is summed in f32
+    assert Peaks(128, fused=False).product(tn.f32) == 2 / 8
+    graph = FXGraph.from_graph(Example(turn, turn).graph(lambda x, y: ops.exp(x)))
+    narrow, wide = (explain(graph, replace(ALL, peaks=Peaks(bits))).after for bits in (128, 512))
+    assert narrow > wide
 
 
 def test_threads_take_turns() -> None:

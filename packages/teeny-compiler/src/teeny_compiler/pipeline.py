@@ -135,13 +135,14 @@ def _optimised(graph: FXGraph, context: Context) -> FXGraph:
         return graph
     from teeny_compiler.optimise import optimise
 
-    return _served(optimise(graph, _policy(context.options)), context)
+    return _served(optimise(graph, _policy(context)), context)
 
 
-def _policy(options: CompileOptions) -> Policy:
-    from teeny_compiler.optimise import Policy
+def _policy(context: Context) -> Policy:
+    from teeny_compiler.optimise import Peaks, Policy
 
-    default = Policy(frozen=options.frozen, composites=True)
+    options, peaks = context.options, Peaks.of(context.target)
+    default = Policy(frozen=options.frozen, composites=True, peaks=peaks)
     return replace(default, safety=default.safety | {"fast"}) if options.fast else default
 
 
@@ -318,7 +319,7 @@ def _explained(graph: Graph, context: Context) -> str:
     """Return the rules that fired, the cost before and after, and what nearly fired."""
     from teeny_compiler.optimise import explain
 
-    return str(explain(_fxgraph(graph, context), _policy(context.options)))
+    return str(explain(_fxgraph(graph, context), _policy(context)))
 
 
 @collection_paused()
@@ -340,7 +341,7 @@ def _run(
         if debug >= observe.EGRAPH and stage.name == "optimised" and context.options.optimise:
             from teeny_compiler.optimise import explain
 
-            report = explain(before, _policy(context.options))
+            report = explain(before, _policy(context))
             observe.show(graph.name, "e-graph", observe.search(report))
         if debug >= observe.LEVELS.get(stage.name, debug + 1):
             observe.show(graph.name, stage.name, stage.text(value, context))

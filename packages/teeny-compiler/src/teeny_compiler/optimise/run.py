@@ -14,7 +14,7 @@ from teeny_compiler.collect import collection_paused
 from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.optimise import missed
 from teeny_compiler.optimise.constants import fold_constants
-from teeny_compiler.optimise.cost import CostModel
+from teeny_compiler.optimise.cost import CostModel, Peaks
 from teeny_compiler.optimise.encode import Facts, encode
 from teeny_compiler.optimise.engine import Engine, Snapshot
 from teeny_compiler.optimise.extract import Problem, extract
@@ -46,12 +46,14 @@ class Policy:
 
     `safety` are the classes of rules that may be used; with `frozen`, parameters that the graph
     does not update are taken as constants; with `composites`, ops that
-    kernels may compute as a whole, as attention, are recognised where they are spelled out.
+    kernels may compute as a whole, as attention, are recognised where they are spelled out. `peaks`
+    are those of the machine, by which costs are estimated.
     """
 
     safety: frozenset[Safety] = frozenset(("exact", "real"))
     frozen: bool = False
     composites: bool = False
+    peaks: Peaks = field(default_factory=Peaks)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -172,6 +174,7 @@ def _engine(policy: Policy, graph: FXGraph) -> Engine:
     What recognises attention takes as long to load as everything else, and is left out where
     nothing in the graph is near it.
     """
+    policy = replace(policy, peaks=Peaks())  # which no rule asks for
     if policy not in _engines.made and not any(node.op in ATTENTIVE for node in graph.nodes):
         policy = replace(policy, composites=False)
     if policy not in _engines.made:
@@ -183,10 +186,10 @@ def _search(graph: FXGraph, facts: Facts, policy: Policy, *, compare: bool) -> R
     engine = _engine(policy, graph)
     with engine.loaded(facts):
         _repeat(engine, 0, "analyse")
-        before = _cost(graph, facts, engine.snapshot()) if compare else 0.0
+        before = _cost(graph, facts, engine.snapshot(), policy.peaks) if compare else 0.0
         saturate(engine, len(graph.nodes))
         snapshot = engine.snapshot()
-    problem = _problem(graph, facts, snapshot)
+    problem = _problem(graph, facts, snapshot, policy.peaks)
     choice = extract(problem)
     rebuilt = fold_constants(rebuild(graph, facts, snapshot, problem, choice))
     fixed = fixed_values(rebuilt, frozen=True) if policy.frozen else frozenset()
@@ -201,14 +204,14 @@ def _search(graph: FXGraph, facts: Facts, policy: Policy, *, compare: bool) -> R
     return Report(merged.graph, before, after, fired, snapshot=snapshot)
 
 
-def _problem(graph: FXGraph, facts: Facts, snapshot: Snapshot) -> Problem:
-    costs = CostModel(facts, snapshot).costs
+def _problem(graph: FXGraph, facts: Facts, snapshot: Snapshot, peaks: Peaks) -> Problem:
+    costs = CostModel(facts, snapshot, peaks).costs
     return Problem(snapshot, costs, [snapshot.classes[i] for i in graph.results])
 
 
-def _cost(graph: FXGraph, facts: Facts, snapshot: Snapshot) -> float:
+def _cost(graph: FXGraph, facts: Facts, snapshot: Snapshot, peaks: Peaks) -> float:
     """The cost of a graph before any rewrite, when each class has one e-node."""
-    problem = _problem(graph, facts, snapshot)
+    problem = _problem(graph, facts, snapshot, peaks)
     return sum(problem.costs[enodes[0]] for enodes in problem.options.values())
 
 

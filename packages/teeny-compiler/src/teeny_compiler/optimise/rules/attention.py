@@ -88,6 +88,13 @@ CAUSAL = (
     Fact("column >= row + 1", "(above m)", (f'(= m (Bin "ge" j {_ABOVE}))', *_ONE_MORE, *_ROWS)),
     Fact("row + 1 <= column", "(above m)", (f'(= m (Bin "le" {_ABOVE} j))', *_ONE_MORE, *_ROWS)),
     *(
+        Fact(f"{words}, by the difference", f"({name} m)", (
+            f'(= m (Bin "{op}" (Bin "sub" {pair}) z))', "(integer_null z)", *_ROWS))
+        for words, name, op, pair in (
+            ("row >= column", "causal", "ge", "i j"), ("column <= row", "causal", "le", "j i"),
+            ("column > row", "above", "gt", "j i"), ("row < column", "above", "lt", "i j"))
+    ),
+    *(
         Fact(f"not {name}", f"({other} m)", (f'(= m (Un "{negation}_not" n))', f"({name} n)"))
         for name, other in (("causal", "above"), ("above", "causal"))
         for negation in ("logical", "bitwise")

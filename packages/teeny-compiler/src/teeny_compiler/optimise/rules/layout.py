@@ -49,6 +49,18 @@ HOIST = (
          ("(= s (sig x))", "(= s (sig y))", "(= u (sig root))")),
 )  # fmt: skip
 
+_SAME = ("(= (vec-set r 0 0) (vec-set s 0 0))",)
+_EACH_MATRIX = ("(= (vec-length r) 3)", "(= (vec-length s) 4)", "(= (vec-get r 1) (vec-get s 2))",
+                "(= (vec-get r 2) (vec-get s 3))")  # fmt: skip
+CHOICES = tuple(
+    # A number under a mask, or under one for each of several matrices.
+    Rule("broadcast(c) ? broadcast(x) : k -> broadcast(c ? x : k)",
+         "(Sel (Bc c t) (Bc x u) (Bc (K d b) u))",
+         "(Bc (Sel (Bc c (vec-set s 0 v)) x (Bc (K d b) s)) u)",
+         ("(= r (sig c))", "(= s (sig x))", "(= v (vec-get r 0))", *fits))
+    for fits in (_SAME, _EACH_MATRIX)
+)  # fmt: skip
+
 MOTION = (
     # Both directions: extraction decides where the movement costs least.
     Rule("f(permute(x)) -> permute(f(x))", "(Un f (Tr x p))", "(Tr (Un f x) p)", stage="layout"),
@@ -102,4 +114,4 @@ def _contraction(rank: int) -> tuple[Rule, ...]:
 
 CONTRACTION = tuple(rule for rank in RANKS for rule in _contraction(rank))
 
-RULES: tuple[Rule, ...] = (*CANCEL, *HOIST, *MOTION, *BATCHES, *CONTRACTION)
+RULES: tuple[Rule, ...] = (*CANCEL, *HOIST, *CHOICES, *MOTION, *BATCHES, *CONTRACTION)
