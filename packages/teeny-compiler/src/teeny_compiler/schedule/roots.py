@@ -4,6 +4,9 @@ A *root* is a node that a kernel computes under its own name: the result of a te
 reduction, what the caller asks for, what a template or an indexed load reads from memory, and an
 elementwise value that several kernels would otherwise compute again at too high a price. Every
 other elementwise node, and every movement node, is evaluated inside of its readers.
+
+A large value is computed again where that takes less time than writing and reading it: so a step of
+training keeps what goes into an activation or a normalisation, and not what lies within.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 
 from teeny_core import numel, ops
 
-from teeny_compiler.fxgraph import FXGraph
+from teeny_compiler.fxgraph import FXGraph, FxNode
 from teeny_compiler.nest.estimate import estimate
 from teeny_compiler.nest.moves import MOVEMENT, template_bases
 from teeny_compiler.nest.nest import COSTS, REDUCTIONS
@@ -27,6 +30,12 @@ REPEAT_COST = 3
 
 SPREAD_COST = 8
 """Operations that are not repeated for each place to which a small value is broadcast."""
+
+LARGE = 1 << 20
+"""Bytes of a value that is in no near cache any more when the next kernel reads it."""
+
+KEPT_COST = 20
+"""Operations in the time in which a large value is written, or read, for each element."""
 
 CONE_LIMIT = 100
 """Nodes that one root may compute on its way."""
@@ -68,6 +77,9 @@ def find_roots(graph: FXGraph, fixed: Set[int] = frozenset()) -> Roots:
         place = once or _needs_place(cost, readers[number], spread[number])
         if cost.apart or (place and node.op not in MOVEMENT):
             roots.add(number)
+    for number in sorted(roots - forced - fixed):
+        if _is_better_repeated(graph, roots, number):
+            roots.remove(number)
     return Roots(frozenset(roots), frozenset(roots & set(graph.results)), frozenset(fixed))
 
 
@@ -96,6 +108,67 @@ def _needs_place(cost: _Cost, readers: set[int], spread: bool) -> bool:
     if spread and cost.operations >= SPREAD_COST:
         return True
     return len(readers) > 1 and (cost.raw or cost.operations > REPEAT_COST)
+
+
+def _is_better_repeated(graph: FXGraph, roots: set[int], number: int) -> bool:
+    """Whether every kernel that reads a large value rather computes it from one as large."""
+    node = graph.nodes[number]
+    if "elementwise" not in ops.get(node.op).traits or _nbytes(node) < LARGE:
+        return False
+    readers = _readers(graph, roots, number)
+    cone, sources = _cone(graph, roots, number)
+    operations = sum(COSTS.get(graph.nodes[i].op, 1) for i in cone if _computes(graph.nodes[i].op))
+    large = [i for i in sources if 2 * _nbytes(graph.nodes[i]) > _nbytes(node)]
+    if readers is None or len(cone) > CONE_LIMIT or len(large) > 1:
+        return False
+    for i in large:
+        if is_template(graph.nodes[i].op) and _readers(graph, roots, i) == {number}:
+            return False  # it need not be in memory where its epilogue makes this of it
+    if operations > REPEAT_COST and any(graph.nodes[i].op in REDUCTIONS for i in readers):
+        return False  # it would be computed for the sum, and again for what follows
+    return operations * (len(readers) - 1) <= KEPT_COST * len(readers)
+
+
+def _computes(op: str) -> bool:
+    return op not in MOVEMENT
+
+
+def _readers(graph: FXGraph, roots: set[int], number: int) -> set[int] | None:
+    """Return the roots that compute with a value; None where it is repeated on the way."""
+    found: set[int] = set()
+    stack, seen = list(graph.users[number]), set[int]()
+    while stack:
+        user = stack.pop()
+        if user in seen:
+            continue
+        seen.add(user)
+        if _repeats(graph, user):
+            return None
+        if user in roots:
+            found.add(user)
+        else:
+            stack += graph.users[user]
+    return found
+
+
+def _cone(graph: FXGraph, roots: set[int], number: int) -> tuple[set[int], set[int]]:
+    """Return the nodes that compute a value, itself included, and those that they read."""
+    cone, sources = {number}, set[int]()
+    stack = list(graph.nodes[number].inputs)
+    while stack and len(cone) <= CONE_LIMIT:
+        i = stack.pop()
+        if i in cone or i in sources:
+            continue
+        if i in roots or graph.nodes[i].op in LEAVES:
+            sources.add(i)
+        else:
+            cone.add(i)
+            stack += graph.nodes[i].inputs
+    return cone, sources
+
+
+def _nbytes(node: FxNode) -> int:
+    return estimate(numel(node.shape)) * node.dtype.itemsize
 
 
 def _costs(graph: FXGraph, forced: set[int]) -> list[_Cost]:
