@@ -6,11 +6,21 @@ from teeny_bench.measure import MIN_ROUNDS, Timing, alternate, repeats_for
 
 
 class Clock:
-    """A clock that only work moves."""
+    """A clock that only work moves; each call leaves a thread that spins for `spins` seconds."""
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.spins = self.spinning = self.used = 0.0
         self.log: list[str] = []
+
+    def process_time(self) -> float:
+        return self.used
+
+    def sleep(self, seconds: float) -> None:
+        self.log.append("wait")
+        spun = min(seconds, self.spinning)
+        self.used += spun
+        self.spinning -= spun
 
     def perf_counter(self) -> float:
         return self.now
@@ -21,6 +31,7 @@ class Clock:
 
         def call() -> None:
             self.log.append(name)
+            self.spinning = self.spins
             self.now += remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
         return call
@@ -70,3 +81,16 @@ def test_short_calls_begin_each_round_untimed(clock: Clock) -> None:
     (timing,) = alternate([clock.work("f", 1e-3)], seconds=0.0)
     assert timing.best == pytest.approx(1e-3)
     assert clock.log.count("f") > MIN_ROUNDS * 20
+
+
+def test_rounds_of_several_threads_wait_for_those_that_spin(clock: Clock) -> None:
+    clock.spins = 2.5 * measure.IDLE_SECONDS
+    alternate([clock.work("ours", 1.0), clock.work("peer", 1.0)], seconds=0.0, threads=2)
+    waits = ["wait"] * 4  # three in which a thread spins, one in which none does
+    assert clock.log[-10:] == [*waits, "ours", *waits, "peer"]
+
+
+def test_a_thread_that_never_sleeps_is_not_waited_for_long(clock: Clock) -> None:
+    clock.spins = 1e9
+    alternate([clock.work("f", 1.0)], seconds=0.0, threads=2)
+    assert clock.log.count("wait") == MIN_ROUNDS * measure.MOST_WAITS

@@ -47,5 +47,7 @@ def test_inductor_is_asked_for_the_shapes_at_hand(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(torch, "compile", lambda function, **options: asked.update(options))
     peers.compiled("inductor", lambda x: x)
     assert asked == {"fullgraph": True, "dynamic": False}
+    peers.compiled("inductor", lambda x: x, whole=False)
+    assert asked == {"fullgraph": False, "dynamic": False}
     peers.compiled("inductor", lambda x: x, constant=True)
     assert asked["options"] == {"freezing": True}

@@ -3,6 +3,9 @@
 The functions run in turn, round by round, so that a drift of the machine's speed meets all alike;
 each round repeats a function until it has run long enough for the clock. The best round tells what
 the code can do, the median what a user sees.
+
+Threads that have nothing to do may spin before they sleep: those of the OpenMP that PyTorch brings
+keep a core for 10 ms after a call. With several threads, a round begins when all are asleep.
 """
 
 from __future__ import annotations
@@ -15,6 +18,10 @@ from dataclasses import dataclass
 MIN_ROUNDS = 5
 ROUND_SECONDS = 0.02
 MAX_REPEATS = 100_000
+IDLE_SECONDS = 0.01
+BUSY = 0.1
+"""Share of a core that a process uses at least when one of its threads runs."""
+MOST_WAITS = 10
 
 Call = Callable[[], object]
 
@@ -27,13 +34,21 @@ class Timing:
     median: float
 
 
-def alternate(functions: Sequence[Call], seconds: float = 1.0) -> list[Timing]:
-    """Time `functions` in turn for about `seconds` each, and at least `MIN_ROUNDS` rounds."""
+def alternate(functions: Sequence[Call], seconds: float = 1.0, *, threads: int = 1) -> list[Timing]:
+    """Time `functions` in turn for about `seconds` each, and at least `MIN_ROUNDS` rounds.
+
+    Args:
+        functions: what to call.
+        seconds: how long to call each.
+        threads: how many they use.
+    """
     counts = [repeats_for(function) for function in functions]
     samples: list[list[float]] = [[] for _ in functions]
     spent = 0.0
     while spent < seconds * len(functions) or len(samples[0]) < MIN_ROUNDS:
         for function, count, sample in zip(functions, counts, samples, strict=True):
+            if threads > 1:
+                await_idle()
             elapsed = _round_seconds(function, count)
             sample.append(elapsed / count)
             spent += elapsed
@@ -58,3 +73,12 @@ def _round_seconds(function: Call, count: int) -> float:
     for _ in range(count):
         function()
     return time.perf_counter() - start
+
+
+def await_idle() -> None:
+    """Wait until no thread of this process runs, `MOST_WAITS * IDLE_SECONDS` at most."""
+    for _ in range(MOST_WAITS):
+        used = time.process_time()
+        time.sleep(IDLE_SECONDS)
+        if time.process_time() - used < BUSY * IDLE_SECONDS:
+            return

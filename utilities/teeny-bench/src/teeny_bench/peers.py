@@ -31,34 +31,38 @@ def torch_module() -> Any:
     return torch
 
 
-def _eager(function: Function, constant: bool) -> Function:
+def _eager(function: Function, constant: bool, whole: bool) -> Function:
     return function
 
 
-def _inductor(function: Function, constant: bool) -> Function:
-    """Compile for exactly the shapes of the first call; a break in the graph is an error."""
+def _inductor(function: Function, constant: bool, whole: bool) -> Function:
+    """Compile for exactly the shapes of the first call."""
+    torch = torch_module()
+    torch._dynamo.config.allow_rnn = constant
     options = {"options": {"freezing": True}} if constant else {}
-    compiled_function: Function = torch_module().compile(
-        function, fullgraph=True, dynamic=False, **options
-    )
+    compiled_function: Function = torch.compile(function, fullgraph=whole, dynamic=False, **options)
     return compiled_function
 
 
-PEERS: Mapping[str, Callable[[Function, bool], Function]] = {
+PEERS: Mapping[str, Callable[[Function, bool, bool], Function]] = {
     "torch": _eager,
     "inductor": _inductor,
 }
 
 
-def compiled(peer: str, function: Function, *, constant: bool = False) -> Function:
+def compiled(
+    peer: str, function: Function, *, constant: bool = False, whole: bool = True
+) -> Function:
     """Return `function`, over torch tensors, as the peer runs it: as it is, or through Inductor.
 
     Args:
         peer: which one.
         function: what to run.
         constant: whether its weights never change, which lets Inductor prepare them ("freezing").
+        whole: whether a break in Inductor's graph is an error. Recurrent modules of PyTorch break
+            it in training, and run as they are.
     """
-    return PEERS[peer](function, constant)
+    return PEERS[peer](function, constant, whole)
 
 
 def prepare(peer: str, threads: int) -> None:

@@ -87,7 +87,7 @@ def run_case(suite: str, case: Case, options: Options) -> Row:
 
     sides = case.build()
     check(case, sides)
-    ours, theirs = alternate([sides.ours, sides.peer], options.seconds)
+    ours, theirs = alternate([sides.ours, sides.peer], options.seconds, threads=options.threads)
     note = machine.share_of_limit(case.flops, case.bytes, ours.best, options.threads)
     costs = sides.costs
     return make_row(suite, case.name, options.threads, ours, options.peer, theirs, note, costs)

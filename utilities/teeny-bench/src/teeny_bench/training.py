@@ -31,7 +31,8 @@ def peer_step(peer: str, model: Any, loss: str) -> Step:
     torch = torch_module()
     optimizer = torch.optim.AdamW(model.train().parameters(), lr=LEARNING_RATE, fused=True)
     criterion = getattr(torch.nn, loss)()
-    loss_of = compiled(peer, lambda *batch: criterion(model(*batch[:-1]), batch[-1]))
+    whole = not any(isinstance(module, torch.nn.RNNBase) for module in model.modules())
+    loss_of = compiled(peer, lambda *batch: criterion(model(*batch[:-1]), batch[-1]), whole=whole)
 
     def step(*batch: Any) -> Any:
         optimizer.zero_grad(set_to_none=True)
