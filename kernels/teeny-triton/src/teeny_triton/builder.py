@@ -60,7 +60,8 @@ class Builder:
 
     `trusting` says whether what a kernel assumes is believed, or checked as it runs.
     `checks` are comparisons `x >= 0` that are wanted only where `x` may be negative,
-    `assumptions` conditions that hold, each with the block in which it is said to.
+    `assumptions` conditions that hold, each with the block in which it is said to. `merges` says
+    whether a reshape was emitted that joins axes.
     """
 
     def __init__(self, block: Block, *, trusting: bool = True) -> None:
@@ -68,6 +69,7 @@ class Builder:
         self.location: Location | None = None
         self.checks: list[Value] = []
         self.assumptions: list[tuple[Value, Block]] = []
+        self.merges = False
         self._block = block
         self._constants: dict[Value, Scalar] = {}
         self._splats: dict[Value, Value] = {}
@@ -340,7 +342,9 @@ def _fold_movement(
     if x in b._splats:
         return b.splat(b._splats[x], kind.shape)
     if opcode == "reshape" and changes_axes(x, kind.shape):
-        return refined(b, x, kind.shape)
+        found = refined(b, x, kind.shape)
+        b.merges |= found is None
+        return found
     order = tuple(attrs.get("order", ()))
     return x if kind == x.type and order == tuple(sorted(order)) else None
 

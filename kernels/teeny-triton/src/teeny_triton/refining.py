@@ -38,7 +38,7 @@ def refined(b: Builder, x: Value, shape: Shape) -> Value | None:
 def shape_before(b: Builder, x: Value) -> Shape | None:
     """Return the shape that addresses had before axes of theirs were merged, None if none were."""
     waiting, seen = [x], {x}
-    while waiting:
+    while waiting and b.merges:
         op = b.definition(waiting.pop())
         if op is not None and op.opcode == "reshape":
             before = op.operands[0].type.shape
