@@ -7,7 +7,6 @@ by keys: two launches whose arguments read as equal keys bind to equal specialis
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,6 +35,8 @@ Key: TypeAlias = tuple[Any, ...]
 _TENSOR_NAMES = ("data_ptr", "dtype", "is_contiguous", "is_cpu", "nbytes", "stride")
 _COMPOUND = (float, tuple, list, constexpr)  # whose values `hashable` rewrites
 _MISALIGNED = -1
+_tensors: set[type] = set()
+"""The classes seen so far that are PyTorch's tensor or like it."""
 
 
 class Reader:
@@ -93,6 +94,8 @@ class _ParameterReader:
     def argument(self, value: Any, numbers: list[Number], spans: list[Span]) -> Any:
         """Read a value of any kind."""
         kind = type(value)
+        if kind in _tensors:
+            return self.tensor(value, numbers, spans)
         if kind is np.ndarray:
             return self.array(value, numbers, spans)
         if kind is int:
@@ -104,7 +107,8 @@ class _ParameterReader:
             return kind
         if kind is Tensor:
             return self.array(as_array(self.name, value), numbers, spans)
-        if is_tensor(kind):  # type: ignore[arg-type]
+        if all(hasattr(kind, name) for name in _TENSOR_NAMES):
+            _tensors.add(kind)
             return self.tensor(value, numbers, spans)
         if kind is constexpr:
             return constexpr, hashable(value)
@@ -162,16 +166,18 @@ class _ParameterReader:
     def tensor(self, tensor: Any, numbers: list[Number], spans: list[Span]) -> Any:
         """Read a tensor of PyTorch, as `array` does."""
         found = tensor.data_ptr()
-        dense = tensor.is_contiguous()
         numbers.append(found)
-        if dense:
-            spans.append((found, found + tensor.nbytes))
+        if tensor.is_contiguous():
+            dense, size = True, tensor.nbytes
+            spans.append((found, found + size))
         else:
-            itemsize = tensor.element_size()
+            dense, size, itemsize = not self.contiguous, tensor.numel(), tensor.element_size()
             steps = [stride * itemsize for stride in tensor.stride()]
             spans.append(span(found, tensor.shape, steps, itemsize))
-        alignment = self.alignment(found, 1) if tensor.numel() else 0
-        return tensor.dtype, alignment, tensor.is_cpu, dense or not self.contiguous
+        alignment = 64
+        if found & 63 or not (size and self.by_alignment):
+            alignment = self.alignment(found, 1) if size else 0
+        return tensor.dtype, alignment, tensor.is_cpu, dense
 
     def alignment(self, found: int, itemsize: int) -> int:
         """Read an address."""
@@ -203,12 +209,6 @@ class _ParameterReader:
             reader = _ParameterReader(name, self.root, dtype, self.specialised)
             tokens.append(reader.argument(number, numbers, spans))
         return TensorDescriptor, memory, tuple(value.block_shape), value.padding, *tokens
-
-
-@cache
-def is_tensor(kind: type) -> bool:
-    """Whether a class is PyTorch's tensor or like it."""
-    return all(hasattr(kind, name) for name in _TENSOR_NAMES)
 
 
 def _overlapping(spans: Sequence[Span]) -> tuple[int, ...]:

@@ -30,11 +30,9 @@ def device(name: str | Device | None = None) -> Device:
     Raises:
         DeviceError: when it is unknown, cannot be loaded, or two packages claim the name.
     """
-    if isinstance(name, Device):
-        return name
-    if name is None:
+    if name is None:  # first, for each launch of a kernel asks
         return _chosen.get() or _load(config.device_name() or _default())
-    return _load(name)
+    return name if isinstance(name, Device) else _load(name)
 
 
 @contextmanager
