@@ -150,7 +150,7 @@ class _Launch:
     reads: Sequence[Read]
 
     def is_current(self) -> bool:
-        return all(read.is_current() for read in self.reads)
+        return not self.reads or all(read.is_current() for read in self.reads)
 
 
 class Kernel(KernelInterface, KernelFunction):
