@@ -89,7 +89,9 @@ def _forward(block: Block, known: dict[Value, Value]) -> Block:
 
 
 def _forward_op(op: Op, known: dict[Value, Value]) -> Op:
-    operands = tuple(known.get(operand, operand) for operand in op.operands)
+    operands = tuple([known.get(operand, operand) for operand in op.operands])
+    if not op.regions:
+        return op if operands == op.operands else replace(op, operands=operands)
     regions = tuple(_forward(region, known) for region in op.regions)
     op = replace(op, operands=operands, regions=regions)
     if op.opcode not in ("for", "while"):
