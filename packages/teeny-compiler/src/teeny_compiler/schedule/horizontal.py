@@ -32,6 +32,9 @@ MOST_PARAMETERS = 160
 MOST_OPS = 1500
 """Operations in a combined kernel, lest its compilation take long."""
 
+NEAR, MOST_FAR_BYTES = 32, 1 << 18
+"""Launches further apart are combined only with little traffic: what they read or write is kept."""
+
 MOST_OPEN = 16
 """Combined kernels at a time that further launches may join."""
 
@@ -124,7 +127,13 @@ class _Fuser:
             return False
         if unit.parameters + other.parameters > MOST_PARAMETERS:
             return False
+        if number - first > NEAR and max(map(self.traffic, (first, number))) > MOST_FAR_BYTES:
+            return False
         return not self.before[number] & unit.bits and not self.before[first] >> number & 1
+
+    def traffic(self, number: int) -> int:
+        """Return the bytes that a launch moves, about."""
+        return estimate(self.launches[number].call.bytes)
 
     def join(self, first: int, other: _Unit) -> None:
         """Add a launch to a unit: what waits for one of them now waits for all."""
@@ -143,7 +152,10 @@ class _Fuser:
                 self.before[i] = before | bits | needed
 
     def order(self) -> list[list[int]]:
-        """Return the units, each after those that it waits for, else as the launches came."""
+        """Return the units, each after those that it waits for, else as their first launches came.
+
+        So nothing runs early only because what comes before it waits for a unit's last launch.
+        """
         unit_of = {i: first for first, unit in self.units.items() for i in unit.members}
         waiting = {
             first: {unit_of[i] for k in unit.members for i in _members(self.direct[k])} - {first}
@@ -153,16 +165,16 @@ class _Fuser:
         for first, needed in waiting.items():
             for other in needed:
                 users[other].append(first)
-        ready = [(max(self.units[u].members), u) for u, needed in waiting.items() if not needed]
+        ready = [unit for unit, needed in waiting.items() if not needed]
         heapq.heapify(ready)
         done = []
         while ready:
-            _, unit = heapq.heappop(ready)
+            unit = heapq.heappop(ready)
             done.append(self.units[unit].members)
             for user in users[unit]:
                 waiting[user].discard(unit)
                 if not waiting[user]:
-                    heapq.heappush(ready, (max(self.units[user].members), user))
+                    heapq.heappush(ready, user)
         return done
 
     def launch(self, unit: Sequence[int]) -> Launch:
