@@ -8,8 +8,16 @@ exp2 0.9 (0.9), expm1 1.4 (1.7), sigmoid 2.4 (2.1), tanh 2.4 (2.3).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from teeny_compiler.codegen.math.real import Bits, Real, nearest, power_of_two, scale
+from teeny_compiler.codegen.math.real import (
+    Bits,
+    Real,
+    nearest,
+    nearest_power,
+    power_of_two,
+    scale,
+)
 
 LOG2_E = math.log2(math.e)
 
@@ -44,9 +52,11 @@ EXP2_DOUBLE = (
 )  # fmt: skip
 
 
-def _reduce(x: Real) -> tuple[Real, Bits, Real]:
-    """Split x into n ln 2 + r; return n as a number and an integer, and r."""
-    whole, exponent = nearest(x, LOG2_E)
+def _reduce(
+    x: Real, split: Callable[[Real, float], tuple[Real, Bits]] = nearest
+) -> tuple[Real, Bits, Real]:
+    """Split x into n ln 2 + r; return n as a number and in bits, and r."""
+    whole, exponent = split(x, LOG2_E)
     high, low = LN2_SINGLE if x.is_single else LN2_DOUBLE
     rest = whole.fma(-low, whole.fma(-high, x))
     return whole, exponent, rest
@@ -55,7 +65,7 @@ def _reduce(x: Real) -> tuple[Real, Bits, Real]:
 def exp(x: Real) -> Real:
     """Return e**x."""
     low, high = (-104.0, 89.0) if x.is_single else (-746.0, 710.0)
-    whole, exponent, r = _reduce(x.at_least(low).at_most(high))
+    whole, exponent, r = _reduce(x.at_least(low).at_most(high), nearest_power)
     q = r.polynomial(EXP_SINGLE if x.is_single else EXP_DOUBLE)
     p = q.fma(r, 1.0).fma(r, 1.0) if x.is_single else (r * r).fma(q, r) + 1.0
     return scale(p, whole, exponent)
@@ -65,7 +75,7 @@ def exp2(x: Real) -> Real:
     """Return 2**x."""
     low, high = (-151.0, 129.0) if x.is_single else (-1076.0, 1025.0)
     clipped = x.at_least(low).at_most(high)
-    whole, exponent = nearest(clipped)
+    whole, exponent = nearest_power(clipped)
     r = clipped - whole
     q = r.polynomial(EXP2_SINGLE if x.is_single else EXP2_DOUBLE)
     return scale(q.fma(r, 1.0), whole, exponent)

@@ -10,7 +10,7 @@ import math
 
 from teeny_compiler.codegen.math.exponential import EXP2_DOUBLE
 from teeny_compiler.codegen.math.logarithm import LOG2_E_DOUBLE, split
-from teeny_compiler.codegen.math.real import Real, nearest, scale
+from teeny_compiler.codegen.math.real import Real, nearest_power, scale
 
 # (log((1 + s) / (1 - s)) - 2 s) / (2 s**3), in s**2: 1/3 + s**2/5 + ..., |s| <= 0.1716
 ODD = tuple(1.0 / (2 * k + 3) for k in range(13))
@@ -29,7 +29,7 @@ def _magnitude(x: Real, y: Real) -> Real:
     product = high * y
     lost = low.fma(y, high.fma(y, -product))
     clipped = product.at_least(-1100.0).at_most(1100.0)
-    whole, exponent = nearest(clipped)
+    whole, exponent = nearest_power(clipped)
     r = (clipped - whole) + lost.where(clipped.compare("oeq", product), 0.0)
     result = scale(r.polynomial(EXP2_DOUBLE).fma(r, 1.0), whole, exponent)
     # The logarithm of 0 and of infinity: an infinite product, or NaN for y = 0 (see _special).

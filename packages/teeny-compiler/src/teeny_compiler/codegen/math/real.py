@@ -151,6 +151,10 @@ class Bits:
     def __rshift__(self, count: int) -> Bits:
         return self._binary("ashr", count)
 
+    def halved(self) -> Bits:
+        """Return half of an unsigned integer, rounded down."""
+        return self._binary("lshr", 1)
+
     def is_set(self, mask: int) -> Operand:
         """Return whether any of some bits is set."""
         part = self & mask
@@ -207,13 +211,28 @@ def power_of_two(exponent: Bits) -> Real:
     return ((exponent + form.bias) << form.fraction).real()
 
 
-def scale(x: Real, whole: Real, exponent: Bits) -> Real:
-    """Return x * 2**exponent rounded once, for x near 1; `whole` is the exponent as a number."""
+def nearest_power(x: Real, factor: float = 1.0) -> tuple[Real, Bits]:
+    """Return the integer n nearest to x * factor, and for `scale` bits that end in n + 2 bias.
+
+    The bounds are those of `nearest`.
+    """
+    form = format_of(x)
+    magic = form.magic + 2 * form.bias
+    shifted = x + magic if factor == 1.0 else x.fma(factor, magic)
+    return shifted - magic, shifted.bits()
+
+
+def scale(x: Real, whole: Real, marked: Bits) -> Real:
+    """Return x * 2**n rounded once, for x near 1 and what `nearest_power` says of n.
+
+    By two factors, as 2**n need not be normal; what stands before their exponents is shifted out.
+    """
     fast = _scalef(x, whole)
     if fast is not None:
         return fast
-    half = exponent >> 1
-    return x * power_of_two(half) * power_of_two(exponent - half)
+    fraction = format_of(x).fraction
+    half = marked.halved()
+    return x * (half << fraction).real() * ((marked - half) << fraction).real()
 
 
 _SCALEF = {("float", 16): "ps.512", ("double", 8): "pd.512"}
