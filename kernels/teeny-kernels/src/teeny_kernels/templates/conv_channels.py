@@ -140,7 +140,7 @@ def _depth(t: Channels, target: Target) -> int:
     window, lines = taps * t.width * itemsize, of.reach(t.rows, 0) * target.cache_line
     cycles = taps * t.rows * t.columns * t.vectors / PORTS
     streams = window + lines < STREAMED * cycles and of.channels * window <= target.l2_bytes // 4
-    if of.channels * (window + lines) <= target.l1_bytes or streams:
+    if not taps or of.channels * (window + lines) <= target.l1_bytes * 3 // 4 or streams:
         return 0
     plane = of.reach(t.run, 0) * of.reach(of.columns, 1) * itemsize
     depth = min(target.l1_bytes // 4 // window, target.l1_bytes // 2 // plane)
