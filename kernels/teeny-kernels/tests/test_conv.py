@@ -333,3 +333,17 @@ def test_winograd_loses_no_nan(wide: Target, monkeypatch: pytest.MonkeyPatch):
     assert np.isnan(out[:, :, 1:4, 19:22]).all()
     assert np.isfinite(out[:, :, :, :18]).all()
     assert np.isfinite(out[:, :, :, 24:]).all()
+
+
+@pytest.mark.parametrize("machine", ["wide", "narrow"])
+def test_pixels_that_no_tap_reaches(request: pytest.FixtureRequest, machine):
+    """A window of one pixel with a stride of 2 leaves three quarters of the image without work."""
+    shape, weight, result = (1, 512, 56, 56), (512, 512, 1, 1), (1, 512, 28, 28)
+    attrs = {**CENTRED, "stride": (2, 2), "padding": ((0, 0), (0, 0)), "groups": 1}
+    attrs["input_shape"] = shape
+    operands = tuple(contiguous(s, f32) for s in (result, weight))
+    asked = Request("conv2d_grad_input", attrs, operands, contiguous(shape, f32))
+    plan = conv.CONV.plan(asked, request.getfixturevalue(machine))
+    assert plan is not None
+    work = sum(launch.flops for launch in plan.launches)
+    assert work == 2 * 512 * 512 * 28 * 28
