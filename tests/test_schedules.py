@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import teeny_core as tn
+from teeny_bench.zoo import ZOO
 from teeny_compiler import FXGraph, Schedule, make_schedule
 from teeny_compiler.internal import host_target
 from teeny_compiler.optimise import optimise
+from teeny_compiler.schedule import BufferRef
 from teeny_core import nn, optim
 
 
@@ -90,3 +92,16 @@ def test_a_fused_kernel_reads_each_input_once() -> None:
     )
     (step,) = scheduled(graph).steps
     assert len(step.reads) == len(step.writes) == 1
+
+
+@pytest.mark.parametrize("name", ["U-Net", "BERT-mini", "Llama blocks", "DLRM"])
+def test_generated_kernels_of_the_zoo_read_each_input_once(name: str) -> None:
+    entry = next(entry for entry in ZOO if entry.name == name)
+    inputs, _ = entry.small.batch_of(2)
+    handles = [tn.SymTensor.input(tn.dtype(x.dtype), x.shape) for x in inputs]
+    schedule = scheduled(tn.trace(entry.make(**entry.small.arguments), *handles))
+    generated = [s for s in schedule.steps if " by " not in s.label and " | " not in s.label]
+    for step in generated:
+        buffers = [a.buffer for a in step.arguments if isinstance(a, BufferRef)]
+        assert len(buffers) == len({*buffers}) == len({*step.reads, *step.writes})
+    assert schedule.arena <= 1.05 * schedule.arena_bound

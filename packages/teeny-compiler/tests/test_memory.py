@@ -43,3 +43,11 @@ def test_memory_is_reused() -> None:
 def test_fixed_sizes_reach_the_lower_bound() -> None:
     arena = pack([Lifetime(128, 0, 2), Lifetime(64, 0, 0), Lifetime(64, 1, 1), Lifetime(64, 2, 2)])
     assert arena.size == arena.bound == 192
+
+
+def test_the_lower_bound_is_that_of_the_fullest_step_for_each_size() -> None:
+    """A large buffer of fixed size counts where the symbol is small, a symbolic one elsewhere."""
+    arena = pack([Lifetime(1 << 16, 0, 0), Lifetime(4096 * N, 1, 1), Lifetime(4096 * N, 1, 2)])
+    for n, live in ((1, 1 << 16), (32, 8192 * 32), (1024, 8192 * 1024)):
+        assert substitute(arena.bound, {"n": n}) == live
+        assert live <= substitute(arena.size, {"n": n}) <= live + (1 << 16)

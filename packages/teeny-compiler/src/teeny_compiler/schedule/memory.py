@@ -1,19 +1,20 @@
 """The arena: buffers packed by lifetime, with sizes that may be symbolic.
 
-Buffers are placed from the largest to the smallest, each at the lowest offset where no buffer
-that lives at the same time can overlap it. Offsets are sums of sizes of other buffers, so that
-they hold for every value of the symbols. Sizes that cannot be compared (fixed and symbolic ones)
-are packed in regions of their own, one behind the other.
+Buffers are placed one by one, from the largest to the smallest or in another order if that packs
+better, each at the lowest offset where no buffer that lives at the same time can overlap it.
+Offsets are sums of sizes of other buffers, so that they hold for every value of the symbols. Sizes
+that cannot be compared (fixed and symbolic ones) are packed in regions of their own, one behind
+the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from teeny_core import Dim, Expr, ceildiv
+from teeny_core import Dim, Expr, ceildiv, substitute, symbols_of
 from teeny_core import shape as shapes
 
 from teeny_compiler.nest.estimate import estimate
@@ -24,6 +25,9 @@ Vectors: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 CANDIDATES = 64
 """Places tried at a time."""
+
+SYMBOLS = (1, 32, 1024)
+"""Values of symbols for which the lower bound is exact."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,34 @@ def _pack_region(
     members: Sequence[int], buffers: Sequence[Lifetime], sizes: Sequence[Dim]
 ) -> dict[int, Dim]:
     space = _Space([sizes[i] for i in members])
-    order = sorted(members, key=lambda i: (-estimate(sizes[i]), i))
+    bytes_of = {i: estimate(sizes[i]) for i in members}
+
+    def end(packed: Mapping[int, Dim]) -> int:
+        return max((estimate(packed[i]) + bytes_of[i] for i in members), default=0)
+
+    least = estimate(_bound([buffers[i] for i in members], [sizes[i] for i in members]))
+    best: dict[int, Dim] = {}
+    for key in _ORDERS:
+        order = sorted(members, key=lambda i: (*key(bytes_of[i], buffers[i]), i))
+        packed = _pack_in_order(order, buffers, sizes, space)
+        best = packed if not best or end(packed) < end(best) else best
+        if end(best) <= least:
+            break
+    return best
+
+
+_ORDERS: Sequence[Callable[[int, Lifetime], tuple[int, ...]]] = (
+    lambda size, buffer: (-size,),
+    lambda size, buffer: (buffer.first - buffer.last, -size),
+    lambda size, buffer: (-size * (buffer.last - buffer.first + 1),),
+    lambda size, buffer: (buffer.first, -size),
+)
+"""Keys by which buffers are sorted before they are placed: size, lifetime, both, and start."""
+
+
+def _pack_in_order(
+    order: Sequence[int], buffers: Sequence[Lifetime], sizes: Sequence[Dim], space: _Space
+) -> dict[int, Dim]:
     size = np.stack([space.vector(sizes[i]) for i in order]) if order else space.zeros(0)
     first = np.array([buffers[i].first for i in order])
     last = np.array([buffers[i].last for i in order])
@@ -81,9 +112,9 @@ class _Space:
         symbolic = [size for size in sizes if isinstance(size, Expr)]
         seen = dict.fromkeys(powers for size in symbolic for _, powers in size.terms)
         self.monomials = ((), *(powers for powers in seen if powers))
-        values = [Expr(((1, powers),)) if powers else 1 for powers in self.monomials]
-        self.estimates = np.array([estimate(value) for value in values], np.int64)
-        self.positive = np.array([shapes.at_least(value, 0) for value in values])
+        self.atoms = [Expr(((1, powers),)) if powers else 1 for powers in self.monomials]
+        self.estimates = np.array([estimate(atom) for atom in self.atoms], np.int64)
+        self.positive = np.array([shapes.at_least(atom, 0) for atom in self.atoms])
         self.line = self._line(sizes)
 
     def _line(self, sizes: Sequence[Dim]) -> int | None:
@@ -91,6 +122,11 @@ class _Space:
         used = np.any([self.vector(size) for size in sizes], axis=0) if sizes else self.positive
         (columns,) = np.nonzero(used)
         return int(columns[0]) if len(columns) == 1 and self.positive[columns[0]] else None
+
+    def values(self, symbol: int) -> Vectors:
+        """Return the values of the monomials, as floats, where all symbols have one value."""
+        env: dict[str, Dim] = dict.fromkeys(symbols_of(tuple(self.atoms)), symbol)
+        return np.array(substitute(tuple(self.atoms), env), np.float64)
 
     def zeros(self, count: int) -> Vectors:
         """Return `count` vectors of size 0."""
@@ -203,7 +239,11 @@ def _largest(ends: Sequence[Dim]) -> Dim:
 
 
 def _bound(buffers: Sequence[Lifetime], sizes: Sequence[Dim]) -> Dim:
-    """Return the sum of sizes at the step where, as estimated, most bytes live."""
+    """Return the most bytes that live at one time, for symbols of some values.
+
+    Which step that is depends on the values: the maximum is taken over the steps that are the
+    fullest ones for small, for usual and for large values.
+    """
     if not buffers:
         return 0
     space = _Space(sizes)
@@ -213,4 +253,5 @@ def _bound(buffers: Sequence[Lifetime], sizes: Sequence[Dim]) -> Dim:
     steps = np.unique(first)
     live = (first <= steps[:, None]) & (steps[:, None] <= last)
     sums = live.astype(np.int64) @ size
-    return space.dim(sums[np.argmax(sums @ space.estimates)])
+    fullest = {int(np.argmax(sums @ space.values(symbol))) for symbol in SYMBOLS}
+    return _largest([space.dim(sums[step]) for step in sorted(fullest)])
