@@ -58,7 +58,8 @@ def _with_slices(graph: FXGraph, fired: Counter[str]) -> FXGraph:
         if node.op != "slice" or any(step != 1 for step in node.attrs["steps"]):
             return None
         found = _cut(builder, new[node.inputs[0]], node.attrs["starts"], node.attrs["limits"])
-        fired[SLICES] += found is not None
+        if found is not None:
+            fired[SLICES] += 1
         return found
 
     return rewritten(graph, change)
