@@ -1,8 +1,11 @@
 import sys
 
+import numpy as np
 import pytest
+import teeny_cpu
 from teeny_bench import peers
 from teeny_bench.peers import PeerError
+from teeny_bench.programs import pair
 
 
 def test_an_unknown_peer_is_refused() -> None:
@@ -51,3 +54,24 @@ def test_inductor_is_asked_for_the_shapes_at_hand(monkeypatch: pytest.MonkeyPatc
     assert asked == {"fullgraph": False, "dynamic": False}
     peers.compiled("inductor", lambda x: x, constant=True)
     assert asked["options"] == {"freezing": True}
+
+
+def test_the_serial_peer_is_the_same_program_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # not needed
+    before = teeny_cpu.num_threads()
+    try:
+        teeny_cpu.set_num_threads(2)
+        peers.prepare("serial", 2)
+        x = np.arange(12, dtype=np.float32).reshape(3, 4)
+        sides = pair("serial", lambda a: a * 2, lambda a: a, [x])
+        np.testing.assert_array_equal(sides.peer(), x * 2)
+        assert teeny_cpu.num_threads() == 1
+        np.testing.assert_array_equal(sides.ours(), x * 2)
+        assert teeny_cpu.num_threads() == 2
+    finally:
+        teeny_cpu.set_num_threads(before)
+
+
+def test_rows_of_models_have_no_serial_peer() -> None:
+    with pytest.raises(PeerError, match="no peer 'serial'"):
+        peers.compiled("serial", lambda x: x)

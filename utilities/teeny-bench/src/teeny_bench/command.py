@@ -12,6 +12,7 @@ app = typer.Typer(add_completion=False)
 
 EXAMPLES = (
     "teeny bench gemm --vs torch --threads 2",
+    "teeny bench gemm --vs serial --threads 2 --only 1024",
     "teeny bench conv --only lenet",
     "teeny bench models --vs torch --vs inductor --training",
     "teeny bench mnist --vs inductor --json rows.json --plot rows.svg",
@@ -30,7 +31,10 @@ def bench(
     ],
     vs: Annotated[
         list[str],
-        typer.Option(help="The peer: torch (eager) or inductor; given twice, both, in turn."),
+        typer.Option(
+            help="The peer: torch (eager), inductor, or serial: teeny on one thread. Given"
+            " twice, both, in turn."
+        ),
     ] = ["torch"],  # noqa: B006 - typer copies it
     training: Annotated[
         bool, typer.Option("--training", help="Steps of training instead of inference.")

@@ -1,4 +1,7 @@
-"""The peers: PyTorch eager and PyTorch's Inductor, with the same number of threads as teeny."""
+"""The peers: PyTorch eager and PyTorch's Inductor, with the same number of threads as teeny.
+
+And teeny itself on one thread, which shows what further threads bring.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +53,10 @@ PEERS: Mapping[str, Callable[[Function, bool, bool], Function]] = {
 }
 
 
+SERIAL = "serial"
+"""The peer that is teeny on one thread."""
+
+
 def compiled(
     peer: str, function: Function, *, constant: bool = False, whole: bool = True
 ) -> Function:
@@ -61,7 +68,16 @@ def compiled(
         constant: whether its weights never change, which lets Inductor prepare them ("freezing").
         whole: whether a break in Inductor's graph is an error. Recurrent modules of PyTorch break
             it in training, and run as they are.
+
+    Raises:
+        PeerError: the peer runs no functions of torch.
     """
+    if peer not in PEERS:
+        raise PeerError(
+            f"this row has no peer {peer!r}",
+            hint=f"one of {', '.join(PEERS)}; {SERIAL} is a peer of gemm, pointwise, softmax, "
+            "layernorm, attention",
+        )
     return PEERS[peer](function, constant, whole)
 
 
@@ -71,8 +87,10 @@ def prepare(peer: str, threads: int) -> None:
     Raises:
         PeerError: it is unknown, not installed, or cannot compile.
     """
+    if peer == SERIAL:
+        return
     if peer not in PEERS:
-        raise PeerError(f"no peer is called {peer!r}", hint=f"one of {', '.join(PEERS)}")
+        raise PeerError(f"no peer is called {peer!r}", hint=f"one of {', '.join((*PEERS, SERIAL))}")
     torch = torch_module()
     torch.set_num_threads(threads)
     probe = compiled(peer, lambda x: x.sin() + 1)

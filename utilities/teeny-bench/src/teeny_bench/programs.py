@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import teeny_core as tn
+import teeny_cpu
 from numpy.typing import NDArray
 
 from teeny_bench.case import Sides
-from teeny_bench.peers import Function, compiled, torch_module
+from teeny_bench.peers import SERIAL, Function, compiled, torch_module
 
 DEVICE = "cpu"
 
@@ -22,10 +23,21 @@ once, and normalisations folded into them."""
 def pair(peer: str, ours: Function, theirs: Function, arrays: Sequence[NDArray[Any]]) -> Sides:
     """Compile a function of traced tensors for the CPU, and the same of torch tensors for `peer`.
 
-    Both take `arrays`, which torch sees without a copy.
+    Both take `arrays`, which torch sees without a copy. The peer `serial` is the same program.
     """
     program = program_of(ours, arrays)
+    if peer == SERIAL:
+        threads = teeny_cpu.num_threads()
+        return sides(
+            lambda: _on_threads(threads, program, arrays), lambda: _on_threads(1, program, arrays)
+        )
     return sides(lambda: program(*arrays), peer_call(compiled(peer, theirs), arrays))
+
+
+def _on_threads(threads: int, program: tn.Program, arrays: Sequence[NDArray[Any]]) -> Any:
+    if teeny_cpu.num_threads() != threads:
+        teeny_cpu.set_num_threads(threads)
+    return program(*arrays)
 
 
 def sides(ours: Callable[[], Any], theirs: Callable[[], Any]) -> Sides:

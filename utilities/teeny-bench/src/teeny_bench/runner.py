@@ -78,7 +78,8 @@ def run_suites(
                 on_mismatch(error)
             else:
                 yield row
-            peers.forget()
+            if options.peer in peers.PEERS:
+                peers.forget()
 
 
 def run_case(suite: str, case: Case, options: Options) -> Row:
