@@ -60,6 +60,31 @@ def test_every_way_computes_the_same(monkeypatch, fastest):
     assert records()[0]["best"] == fastest
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("rows", [3, 40, 150])
+def test_every_tiling_of_a_product_computes_the_same(monkeypatch, rows, transposed):
+    random = np.random.default_rng(1)
+    a = random.standard_normal((rows, 300), dtype=np.float32)
+    b = random.standard_normal((300, 270), dtype=np.float32)
+    x = SymTensor.input(tn.f32, a.shape)
+    y = SymTensor.input(tn.f32, b.T.shape if transposed else b.shape)
+    product = tn.trace(lambda x, y: x @ (y.mT if transposed else y), x, y)
+    counts = []
+    for place in range(5):
+
+        def pretend(request, plans, place=place):
+            counts.append(len(plans))
+            return [float(i != place) for i in range(len(plans))]
+
+        monkeypatch.setattr(tuning, "_measure", pretend)
+        monkeypatch.setattr(tuning.choices, "read", lambda folder, name: None)
+        monkeypatch.setenv("TEENY_CACHE_DIR", f"{config.get().cache_dir}/{place}")
+        tuned = tn.compile(product, options={"tune": "on"})
+        got = tuned(a, np.ascontiguousarray(b.T) if transposed else b)
+        np.testing.assert_allclose(got, a.astype(float) @ b, rtol=1e-4, atol=1e-3)
+    assert rows < 100 or counts[0] > 1
+
+
 def test_a_close_race_keeps_the_default(monkeypatch):
     monkeypatch.setattr(tuning, "_measure", lambda request, plans: [1.0, 0.99, 0.98][: len(plans)])
     tn.compile(graph(), options={"tune": "on"})

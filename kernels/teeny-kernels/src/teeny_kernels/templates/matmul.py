@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,6 +108,16 @@ class MatmulTemplate:
         product = read(request)
         return None if product is None else plan_product(product, target)
 
+    def plans(self, request: Request, target: Target) -> Iterator[Plan]:
+        """Yield the plan, then those that read B elsewhere or cut the rows elsewhere."""
+        product = read(request)
+        if product is None:
+            return
+        yield plan_product(product, target)
+        if not is_by_rows(product):
+            for tiling in _other_tilings(product, target):
+                yield _tiled(product, tiling)
+
 
 TEMPLATE = MatmulTemplate()
 
@@ -144,7 +155,11 @@ def plan_product(product: Product, target: Target) -> Plan:
         return Plan((by_rows(product, target),))
     if is_by_runs(product):
         return Plan((by_runs(product, target),))
-    tiling = _tiling(product, target)
+    return _tiled(product, _tiling(product, target))
+
+
+def _tiled(product: Product, tiling: Tiling) -> Plan:
+    """Compute a product panel by panel."""
     launches: list[Launch] = []
     temps: list[Temp] = []
     a, b = operand_buffer(0, product.a), operand_buffer(1, product.b)
@@ -284,16 +299,39 @@ def _tiling(product: Product, target: Target) -> Tiling:
     )
 
 
+def _other_tilings(product: Product, target: Target) -> Iterator[Tiling]:
+    """Yield the tilings that may be faster than the chosen one where an estimate is wrong."""
+    usual = _tiling(product, target)
+    if is_by_runs(product):
+        yield usual
+        return
+    if usual.source == "direct":
+        source, depth_block = _copied(product, usual.width, target)
+        yield replace(usual, source=source, depth_block=depth_block)
+    elif product.b_column == 1 and product.b.prologue is None:
+        yield replace(usual, source="direct", depth_block=0, packed_rows=False)
+    height = usual.heights[0]
+    blocks = usual.run // height
+    for count in (blocks // 2, blocks * 2):
+        if count and isinstance(product.rows, int) and count * height < 2 * product.rows:
+            yield replace(usual, run=count * height)
+
+
 def _source(
     product: Product, block: registers.Block, width: int, target: Target
 ) -> tuple[Any, int]:
     """Choose where panels of B are read, and how many steps a copied one holds."""
-    accumulator = product.accumulator
     if product.b.prologue is None:
         if product.b_column == 1 and _reads_in_place(product, block, target):
             return "direct", 0
         if product.b.constant:
             return "packed", 0
+    return _copied(product, width, target)
+
+
+def _copied(product: Product, width: int, target: Target) -> tuple[Any, int]:
+    """Copy panels within programs, all of one at a time where the cache holds it."""
+    accumulator = product.accumulator
     budget = target.l2_bytes // 2 // (width * accumulator.itemsize)
     if isinstance(product.depth, int) and product.depth <= budget:
         return "copied", 0
