@@ -51,8 +51,7 @@ def test_each_case_is_built_alone_and_forgotten(record: Record) -> None:
     ]
     assert record.log == [
         "prepare ('torch', 2)",
-        "threads 2",
-        *["build for torch", "forget"] * 2,
+        *["threads 2", "build for torch", "threads 2", "forget"] * 2,
     ]
 
 

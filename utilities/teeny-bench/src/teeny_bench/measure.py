@@ -49,6 +49,7 @@ def alternate(functions: Sequence[Call], seconds: float = 1.0, *, threads: int =
         for function, count, sample in zip(functions, counts, samples, strict=True):
             if threads > 1:
                 await_idle()
+                function()  # its threads start, or wake
             elapsed = _round_seconds(function, count)
             sample.append(elapsed / count)
             spent += elapsed

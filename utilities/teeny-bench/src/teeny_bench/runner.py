@@ -64,11 +64,11 @@ def run_suites(
     import teeny_cpu
 
     peers.prepare(options.peer, options.threads)
-    teeny_cpu.set_num_threads(options.threads)
     for name, suite in suites.items():
         for case in suite(options.peer):
             if options.only not in case.name:
                 continue
+            teeny_cpu.set_num_threads(options.threads)
             try:
                 with announce(f"{name} {case.name}"):
                     row = run_case(name, case, options)
@@ -84,11 +84,14 @@ def run_suites(
 
 def run_case(suite: str, case: Case, options: Options) -> Row:
     """Check and time one case."""
+    import teeny_cpu
+
     from teeny_bench import machine
 
     sides = case.build()
     check(case, sides)
     ours, theirs = alternate([sides.ours, sides.peer], options.seconds, threads=options.threads)
+    teeny_cpu.set_num_threads(options.threads)  # a peer may have changed it
     note = machine.share_of_limit(case.flops, case.bytes, ours.best, options.threads)
     costs = sides.costs
     return make_row(suite, case.name, options.threads, ours, options.peer, theirs, note, costs)
