@@ -104,4 +104,6 @@ def test_generated_kernels_of_the_zoo_read_each_input_once(name: str) -> None:
     for step in generated:
         buffers = [a.buffer for a in step.arguments if isinstance(a, BufferRef)]
         assert len(buffers) == len({*buffers}) == len({*step.reads, *step.writes})
+    assert isinstance(schedule.arena, int)
+    assert isinstance(schedule.arena_bound, int)
     assert schedule.arena <= 1.05 * schedule.arena_bound
