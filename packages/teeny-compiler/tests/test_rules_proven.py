@@ -154,7 +154,7 @@ class Numbers:
                 return self(x) != 0
             case ["Cast", target, x]:
                 return self.cast(self(x), self.known[target])
-        raise NotImplementedError(term)
+        raise AssertionError(f"a proof must be taught to read {term}")
 
     def op(self, name: str, *operands: Any) -> Any:
         name = self.known.get(name, name).strip('"')

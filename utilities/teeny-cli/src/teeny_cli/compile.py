@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from teeny_cli.help import examples
+from teeny_cli.options import InputTypes
 
 EXAMPLES = examples(
     "teeny compile lenet5 --emit graph",
@@ -43,14 +44,7 @@ def compile_model(
             "after, and why others did not fire.",
         ),
     ] = False,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            metavar="TYPE",
-            help=r"The type of each input of MODULE:FACTORY, such as 'f32\[n, 1, 28, 28]'.",
-        ),
-    ] = None,
+    inputs: InputTypes = None,
     given: Annotated[
         list[str] | None,
         typer.Option(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from teeny_cli.help import examples
+from teeny_cli.options import InputTypes
 
 EXAMPLES = examples(
     "teeny graph lenet5 -o lenet5.svg",
@@ -26,14 +27,7 @@ def draw_model(
         str,
         typer.Option(metavar="STAGE", help="graph, fxgraph, optimised or schedule."),
     ] = "schedule",
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            metavar="TYPE",
-            help=r"The type of each input of MODULE:FACTORY, such as 'f32\[n, 1, 28, 28]'.",
-        ),
-    ] = None,
+    inputs: InputTypes = None,
     device: Annotated[str | None, typer.Option(help="See `teeny devices`.")] = None,
 ) -> None:
     """Draw a stage of a model's compilation: boxes with shapes and bytes, for any browser."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from teeny_cli.help import examples
+from teeny_cli.options import InputTypes
 
 if TYPE_CHECKING:
     from teeny_core import Graph
@@ -25,14 +26,7 @@ def profile_model(
         str,
         typer.Argument(metavar="MODEL", help="A model, as `teeny compile` takes it."),
     ],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            metavar="TYPE",
-            help=r"The type of each input of MODULE:FACTORY, such as 'f32\[n, 1, 28, 28]'.",
-        ),
-    ] = None,
+    inputs: InputTypes = None,
     sizes: Annotated[
         list[str] | None,
         typer.Option("--size", metavar="NAME=NUMBER", help="A symbolic size; 1 if not given."),
