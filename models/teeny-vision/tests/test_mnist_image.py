@@ -98,10 +98,11 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
         read_digit(tmp_path)
 
 
-@pytest.mark.parametrize("level", [0, 255])
-def test_a_blank_picture(tmp_path: Path, level: int) -> None:
+@pytest.mark.parametrize("side", [28, 50])
+@pytest.mark.parametrize("level", [0, 100, 255])
+def test_a_blank_picture(tmp_path: Path, level: int, side: int) -> None:
     with pytest.raises(DataError, match="is blank\nhint: give a picture that shows one digit"):
-        read_digit(saved(tmp_path, np.full((50, 50), level, np.uint8)))
+        read_digit(saved(tmp_path, np.full((side, side), level, np.uint8)))
 
 
 def test_a_picture_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,9 @@ class Double(nn.Layer):
 
 def number():
     return 3
+
+def sized(width):
+    return Double()
 """
 KERNELS = """
 import teeny_triton.language as tl
@@ -38,6 +41,7 @@ def factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module in the working folder."""
     (tmp_path / "factories_here.py").write_text(FACTORIES)
     (tmp_path / "kernels_here.py").write_text(KERNELS)
+    (tmp_path / "wrong_here.py").write_text("1 / 0")
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "factories_here", raising=False)
     monkeypatch.delitem(sys.modules, "kernels_here", raising=False)
@@ -109,6 +113,15 @@ def test_a_kernel_with_its_parameters(teeny: Teeny) -> None:
         (
             ["factories_here:number", "--input", "f32[n]"],
             "factories_here:number returns a int, which is no function of tensors",
+        ),
+        (
+            ["factories_here:sized", "--input", "f32[n]"],
+            "factories_here:sized cannot be called without arguments: "
+            "missing a required argument: 'width'",
+        ),
+        (
+            ["wrong_here:none", "--input", "f32[n]"],
+            "wrong_here:none cannot be imported: division by zero",
         ),
         (["kernels_here:double", "--set", "BLOCK"], "--set BLOCK has no value"),
         (["kernels_here:double", "--set", "BLOCK=1,2"], "--set BLOCK has several values"),

@@ -40,6 +40,13 @@ def test_an_unknown_default(teeny: Teeny, monkeypatch: pytest.MonkeyPatch) -> No
     assert result.err.startswith("error: no device is named 'gpu'\nhint: installed devices: cpu")
 
 
+def test_a_wrong_setting(teeny: Teeny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEENY_NUM_THREADS", "abc")
+    result = teeny("devices")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("error: TEENY_NUM_THREADS=abc is not valid\nhint: ")
+
+
 def test_a_broken_device_leaves_the_others_alone(
     teeny: Teeny, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -383,5 +383,5 @@ def _imported(path: Path) -> ModuleType:
     except Exception as error:
         raise KernelError(
             f"{path} cannot be imported: {type(error).__name__}: {error}",
-            hint="install what it imports; a file is imported to check its kernels",
+            hint="mend this, or install what it needs: a file is imported to be checked",
         ) from error

@@ -39,9 +39,14 @@ def devices(
 
 
 def discover() -> list[Found]:
-    """Return all installed devices; one that cannot be loaded carries its error."""
+    """Return all installed devices; one that cannot be loaded carries its error.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
     import teeny_core as tn
 
+    tn.config.get()  # a wrong setting is no fault of a device
     default = tn.device().name
     found = []
     for name in tn.device_names():

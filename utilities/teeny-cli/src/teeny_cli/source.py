@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import sys
@@ -127,7 +128,9 @@ def _imported(module: str, name: str) -> Any:
         sys.path.insert(0, folder)
     try:
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except tn.TeenyError:
+        raise
+    except Exception as error:  # the module may raise anything
         raise ConfigError(
             f"{module}:{name} cannot be imported: {error}",
             hint="give MODULE:FACTORY as in `from MODULE import FACTORY`",
@@ -135,6 +138,13 @@ def _imported(module: str, name: str) -> Any:
 
 
 def _made(factory: Any, name: str) -> Callable[..., Any]:
+    try:
+        inspect.signature(factory).bind()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{name} cannot be called without arguments: {error}",
+            hint="name a function that takes none and returns the layer",
+        ) from error
     made = factory()
     if not callable(made):
         raise ConfigError(

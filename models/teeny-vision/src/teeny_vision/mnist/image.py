@@ -30,10 +30,12 @@ def read_digit(path: Path | str) -> NDArray[np.float32]:
         DataError: the file is no image, is damaged, is too large, or shows nothing.
     """
     ink = _grey(Path(path))
+    if ink.max() == ink.min():
+        raise DataError(f"{path} is blank", hint="give a picture that shows one digit")
     frame = np.concatenate((ink[0], ink[-1], ink[:, 0], ink[:, -1]))
     if np.median(frame) > WHITE / 2:
         ink = np.float32(WHITE) - ink
-    return ink if ink.shape == (SIDE, SIDE) else _centred(ink, path)
+    return ink if ink.shape == (SIDE, SIDE) else _centred(ink)
 
 
 def _grey(path: Path) -> NDArray[np.float32]:
@@ -75,12 +77,10 @@ def _reason(error: Exception, path: Path) -> str:
     return "unknown format" if str(path) in str(error) else str(error)
 
 
-def _centred(ink: NDArray[np.float32], path: Path | str) -> NDArray[np.float32]:
+def _centred(ink: NDArray[np.float32]) -> NDArray[np.float32]:
     """Cut out the digit, scale it to `BOX` and put its centre of mass in the middle."""
     peak = float(ink.max())
     rows, columns = np.nonzero(ink > INK * peak)
-    if peak == 0 or not rows.size:
-        raise DataError(f"{path} is blank", hint="give a picture that shows one digit")
     digit = ink[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
     scale = BOX / max(digit.shape)
     height, width = (max(1, round(extent * scale)) for extent in digit.shape)
