@@ -1,5 +1,6 @@
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,12 @@ def test_test_accuracy(data: mnist.Mnist) -> None:
 def test_settings_out_of_range(setting: dict[str, Any], text: str, data: mnist.Mnist) -> None:
     with pytest.raises(ConfigError, match=text):
         Training(Recipe(**setting), data, DEVICE)
+
+
+def test_a_label_that_is_no_digit(data: mnist.Mnist) -> None:
+    other = replace(data, y_test=np.full_like(data.y_test, 17))
+    with pytest.raises(DataError, match="a label is 17, and the models have 10 classes\nhint: "):
+        Training(RECIPE, other, DEVICE)
 
 
 @pytest.fixture

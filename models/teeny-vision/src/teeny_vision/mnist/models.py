@@ -12,6 +12,7 @@ from teeny_core import ConfigError, LoadError, state
 from teeny_vision.mnist.data import SIDE
 from teeny_vision.models import LeNet5, Mlp
 
+CLASSES = 10
 STATE = "train."  # prefix in a checkpoint of all tensors that are no weights of the model
 
 Model = LeNet5 | Mlp
@@ -19,12 +20,12 @@ Model = LeNet5 | Mlp
 
 def mnist_lenet5() -> LeNet5:
     """Return LeNet-5 with fresh weights: (N, 1, 28, 28) → logits (N, 10)."""
-    return LeNet5(classes=10)
+    return LeNet5(classes=CLASSES)
 
 
 def mnist_mlp() -> Mlp:
     """Return a perceptron 784-256-128-10 with fresh weights: (N, 1, 28, 28) → logits (N, 10)."""
-    return Mlp(SIDE * SIDE, hidden=(256, 128), classes=10)
+    return Mlp(SIDE * SIDE, hidden=(256, 128), classes=CLASSES)
 
 
 MODELS: Mapping[str, Callable[[], Model]] = MappingProxyType(

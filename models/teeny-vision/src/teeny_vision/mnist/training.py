@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import teeny_core as tn
-from teeny_core import AnyTensor, ConfigError, LoadError, nn, optim, state
+from teeny_core import AnyTensor, ConfigError, DataError, LoadError, nn, optim, state
 
 from teeny_vision.mnist.augment import Augment
 from teeny_vision.mnist.batches import Batches
 from teeny_vision.mnist.data import Mnist
-from teeny_vision.mnist.models import STATE, build, fill
+from teeny_vision.mnist.models import CLASSES, STATE, build, fill
 from teeny_vision.mnist.prediction import accuracy
 
 Record = TypeVar("Record", "Recipe", "Position")
@@ -104,9 +104,18 @@ class Training:
         recipe: what determines the run.
         model: the model in training.
         position: where the run stands.
+
+    Raises:
+        DataError: a label is none of the classes that the models tell apart.
     """
 
     def __init__(self, recipe: Recipe, data: Mnist, device: str | None = None) -> None:
+        highest = int(max(labels.max(initial=0) for labels in (data.y_train, data.y_test)))
+        if highest >= CLASSES:
+            raise DataError(
+                f"a label is {highest}, and the models have {CLASSES} classes",
+                hint=f"give labels of 0 to {CLASSES - 1}",
+            )
         self.recipe = recipe
         self.position = Position()
         self._data = data
