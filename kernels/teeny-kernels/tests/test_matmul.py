@@ -90,16 +90,28 @@ def by_runs(monkeypatch):
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 14])
 @pytest.mark.parametrize(("n", "k"), [(75, 19), (64, 8), (1, 1), (130, 33)])
-def test_runs_of_few_rows(by_runs, rows, n, k):
-    """Caches so small that B is cut into many runs and parts."""
+def test_runs_of_few_rows(by_runs, monkeypatch, rows, n, k):
+    """Caches and runs so small that B is cut into many runs and parts."""
+    monkeypatch.setattr(matmul, "LEAST_RUN", 64)
     small = Target(
         "x86_64-unknown-linux-gnu", "", frozenset({"sse2"}), 128, 16, l1_bytes=4096, l2_bytes=8192
     )
     a, b = random((rows, k)), random((k, n), seed=1)
     (launch,) = multiply(small, a, b).launches
-    assert launch.function.name == "few_rows"
+    assert launch.function.name == ("streamed" if rows <= matmul.MOST_STREAMED else "few_rows")
     multiply(small, np.ascontiguousarray(a.T), b, ta=True)
     multiply(small, a, random((k, n + 3), seed=2)[:, :n])
+
+
+def test_constant_matrices_are_packed_for_few_rows_unless_their_own_rows_are_long(
+    by_runs, monkeypatch, wide: Target
+):
+    a, b = random((2, 900)), random((900, 90), seed=1)
+    packed = multiply(wide, a, b, constant=True)
+    assert [launch.function.name for launch in packed.launches] == ["pack_columns", "matmul"]
+    monkeypatch.setattr(matmul, "LONG_ROW", 90 * 4)
+    (launch,) = multiply(wide, a, b, constant=True).launches
+    assert launch.function.name == "streamed"
 
 
 def test_runs_of_batches_and_narrow_types(by_runs, wide: Target):

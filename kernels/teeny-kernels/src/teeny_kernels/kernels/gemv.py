@@ -1,8 +1,9 @@
 """Products of few rows, bound by reading B once.
 
 Where rows of B lie along the depth, results are dot products, with lanes along the depth. Where
-they lie along the columns, B is read by long runs of a few rows at once, as caches fetch best: each
-run is added to sums in memory, or copied to panels for some blocks of rows to use.
+they lie along the columns, B is read by long runs of its rows, as caches fetch best: several side
+by side, their products added to sums in memory, or one after another, copied to panels for some
+blocks of rows to use.
 """
 
 from __future__ import annotations
@@ -86,6 +87,79 @@ def matvec(
 
 
 @kernel
+def streamed(
+    a: Ptr[T],
+    b: Ptr[P],
+    c: Ptr[D],
+    rows: constexpr,
+    columns: i64,
+    depth: i64,
+    a_row: i64,
+    a_depth: i64,
+    a_inner: i64,
+    a_outer: i64,
+    b_depth: i64,
+    b_inner: i64,
+    b_outer: i64,
+    c_row: i64,
+    c_inner: i64,
+    c_outer: i64,
+    extra: tuple[Any, ...],
+    t: Tiling,
+    EPILOGUE: constexpr,
+) -> None:
+    """Compute C [rows, columns] = A [rows, depth] @ B [depth, columns], rows of B contiguous.
+
+    A program takes `t.run` columns, and `t.depth_block` rows of B side by side. Each has its own
+    load instruction, which then walks along that row only: so caches see what to fetch next.
+    """
+    inner, outer = tl.program_id(1), tl.program_id(2)
+    first = tl.program_id(0) * t.run
+    last: Any = tl.minimum(first + t.run, columns)
+    whole = (last - first) // t.width * t.width
+    row, lane = tl.arange(0, rows)[:, None], tl.arange(0, t.width)[None, :]
+    left = a + outer * a_outer + inner * a_inner + row * a_row
+    right = b + outer * b_outer + inner * b_inner + first + lane
+    result = c + outer * c_outer + inner * c_inner + row * c_row
+    sums = tl.scratch(rows * t.run, t.accumulator) + row * t.run + lane
+
+    def by_panel(work: Any) -> None:
+        """Call `work(column, inside)` for all panels of the run."""
+        for column in tl.range(0, whole, t.width):
+            work(column, None)
+        if whole < last - first:
+            work(whole, lane < last - first - whole)
+
+    def clear(column: Any, inside: Any) -> None:
+        tl.store(sums + column, tl.zeros((rows, t.width), t.accumulator))
+
+    def add(k: Any, count: int) -> None:
+        """Add the products of `count` steps to the sums."""
+
+        def panel(column: Any, inside: Any) -> None:
+            acc = tl.load(sums + column)
+            for step in tl.static_range(count):
+                x = tl.load(left + (k + step) * a_depth).to(t.accumulator)
+                y = tl.load(right + (k + step) * b_depth + column, inside).to(t.accumulator)
+                acc = acc + x * y
+            tl.store(sums + column, acc)
+
+        by_panel(panel)
+
+    def finish(column: Any, inside: Any) -> None:
+        at = first + column + lane
+        index = (*unravel(outer, t.outer), *unravel(inner, t.inner), row, at)
+        tl.store(result + at, EPILOGUE(tl.load(sums + column), index, inside, extra), inside)
+
+    by_panel(clear)
+    for k in tl.range(0, depth // t.depth_block * t.depth_block, t.depth_block):
+        add(k, t.depth_block)
+    for k in tl.range(depth // t.depth_block * t.depth_block, depth):
+        add(k, 1)
+    by_panel(finish)
+
+
+@kernel
 def few_rows(
     a: Ptr[T],
     b: Ptr[P],
@@ -110,8 +184,8 @@ def few_rows(
     """Compute C [rows, columns] = A [rows, depth] @ B [depth, columns], rows of B contiguous.
 
     A program takes `t.run` columns, and goes through the depth by `t.depth_block` steps. The sums
-    lie in memory as panels [rows][width]. B is read in place where `t.source` is "direct", else a
-    part of it at a time is copied to panels [depth_block][width].
+    lie in memory as panels [rows][width]. A part of B at a time is copied to panels
+    [depth_block][width].
     """
     inner, outer = tl.program_id(1), tl.program_id(2)
     first = tl.program_id(0) * t.run
@@ -137,14 +211,13 @@ def few_rows(
         return sums + panel * (rows * t.width) + at * t.width + lane
 
     def block(
-        panel: Any, row: Any, height: int, k: Any, size: Any, source: Any, step: Any, valid: Any
+        panel: Any, row: Any, height: int, k: Any, size: Any, source: Any, valid: Any
     ) -> None:
         """Add the products of some steps to a block of sums; store it after the last ones."""
         inside = None if valid is None else lane < valid
         acc = tl.load(place(panel, row, height), k > 0)
         column = left + (row + tl.arange(0, height)[:, None]) * a_row + k * a_depth
-        mask = inside if t.source == "direct" else None
-        acc = product(acc, column, source + lane, size, a_depth, step, mask)
+        acc = product(acc, column, source + lane, size, a_depth, t.width, None)
         if k + t.depth_block < depth:
             tl.store(place(panel, row, height), acc)
         else:
@@ -182,15 +255,11 @@ def few_rows(
 
     def part(k: Any, size: Any) -> None:
         """Add the products of some steps to all sums."""
-        step: Any
-        if t.source == "direct":
-            source, distance, step = right + k * b_depth, t.width, b_depth
-        else:
-            source, distance, step = copied(k, size), t.depth_block * t.width, t.width
+        source = copied(k, size)
 
         def multiply(panel: Any, valid: Any) -> None:
-            at = source + panel * distance
-            blocks(lambda row, height: block(panel, row, height, k, size, at, step, valid))
+            at = source + panel * (t.depth_block * t.width)
+            blocks(lambda row, height: block(panel, row, height, k, size, at, valid))
 
         for panel in tl.range(whole):
             multiply(panel, None)

@@ -12,7 +12,7 @@ from teeny_triton.launch import Epilogue, Launch, Operand, Plan, Request, Temp
 
 from teeny_kernels import registers
 from teeny_kernels.kernels import matmul as kernels
-from teeny_kernels.kernels.gemv import few_rows, matvec
+from teeny_kernels.kernels.gemv import few_rows, matvec, streamed
 from teeny_kernels.kernels.matmul import Tiling
 from teeny_kernels.launching import (
     Buffer,
@@ -30,8 +30,13 @@ FEW_ROWS = 4
 """Up to so many rows, a product with rows of B along the depth reads B once, in place."""
 MOST_FEW_ROWS, LEAST_WORK, RUN = 128, 1 << 16, 512
 """With up to so many rows and at least so many numbers, B is read by so many bytes of each row."""
-MOST_STREAMED, STREAMS = 3, 8
+MOST_STREAMED, STREAMS = 8, 8
 """Up to so many rows, copying B does not pay: so many of its rows are read side by side."""
+LEAST_RUN, MOST_RUN, RUNS = 2048, 8192, 4
+"""Bytes of a row that are read side by side: the longer, the fewer times caches have to find out
+what comes next; but threads want so many runs."""
+LONG_ROW = 16384
+"""Bytes of a row that are read as fast where they lie as from a packed panel."""
 PROGRAMS = 64
 """Programs that a large product is cut into at least, so that many threads have work."""
 
@@ -232,13 +237,19 @@ def by_rows(product: Product, target: Target) -> Launch:
 
 
 def is_by_runs(product: Product) -> bool:
-    """Whether B, too large for a cache, is read for so few rows that reading it takes the time."""
+    """Whether B, too large for a cache, is read for so few rows that reading it takes the time.
+
+    A constant one is better packed beforehand, unless its rows are as good to read.
+    """
     rows, columns, depth = product.rows, product.columns, product.depth
     if not isinstance(rows, int) or not isinstance(columns, int) or not isinstance(depth, int):
         return False
-    in_memory = product.b.prologue is None
-    large = columns * depth >= LEAST_WORK and product.b_column == 1 and in_memory
-    return 1 <= rows <= MOST_FEW_ROWS and large and not product.b.constant
+    if product.b_column != 1 or product.b.prologue is not None or columns * depth < LEAST_WORK:
+        return False
+    if product.b.constant:
+        long = columns * product.b.dtype.itemsize >= LONG_ROW
+        return 1 <= rows <= MOST_STREAMED and long
+    return 1 <= rows <= MOST_FEW_ROWS
 
 
 def by_runs(product: Product, target: Target) -> Launch:
@@ -247,23 +258,13 @@ def by_runs(product: Product, target: Target) -> Launch:
     assert isinstance(product.rows, int)
     assert isinstance(product.columns, int)
     lanes = target.lanes(accumulator)
-    block = registers.choose(product.rows, product.columns, lanes, target.vector_registers)
-    streams = product.rows <= MOST_STREAMED
-    width = min(block.vectors, registers.MOST_VECTORS) * lanes
-    bytes_at_once = target.l1_bytes // 16 if streams else RUN
-    panels = max(1, min(bytes_at_once // accumulator.itemsize, product.columns) // width)
-    run = panels * width
-    depth_block = STREAMS
-    if not streams:
-        depth_block = max(1, target.l2_bytes // 4 // (run * accumulator.itemsize))
-    tiling = Tiling(
-        accumulator, lanes, block.heights, width, None, 0, run,
-        "direct" if streams else "copied", depth_block,
-        inner=product.inner.numbers, outer=product.outer.numbers,
-    )  # fmt: skip
+    if product.rows <= MOST_STREAMED:
+        chosen, tiling = streamed, _streams(product, lanes, target.vector_registers)
+    else:
+        chosen, tiling = few_rows, _copied_runs(product, lanes, target)
     return launch(
-        few_rows,
-        (ceildiv(product.columns, run), product.inner.size, product.outer.size),
+        chosen,
+        (ceildiv(product.columns, tiling.run), product.inner.size, product.outer.size),
         {
             "a": operand_buffer(0, product.a),
             "b": operand_buffer(1, product.b),
@@ -274,6 +275,34 @@ def by_runs(product: Product, target: Target) -> Launch:
         hook=Hook.of(product.epilogue),
         work=product.work,
     )
+
+
+def _streams(product: Product, lanes: int, vector_registers: int) -> Tiling:
+    """Cut the columns into runs that are read side by side."""
+    assert isinstance(product.rows, int)
+    assert isinstance(product.columns, int)
+    vectors = 2 if registers.fits(product.rows, 2, vector_registers) else 1
+    width = vectors * lanes
+    least, most = (size // product.b.dtype.itemsize for size in (LEAST_RUN, MOST_RUN))
+    run = min(max(-(-product.columns // RUNS), least), most, product.columns)
+    return Tiling(
+        product.accumulator, lanes, (product.rows,), width, None, 0, -(-run // width) * width,
+        "direct", STREAMS, inner=product.inner.numbers, outer=product.outer.numbers,
+    )  # fmt: skip
+
+
+def _copied_runs(product: Product, lanes: int, target: Target) -> Tiling:
+    """Cut the columns into runs that are copied, some rows of them at a time."""
+    assert isinstance(product.columns, int)
+    block = registers.choose(product.rows, product.columns, lanes, target.vector_registers)
+    width = min(block.vectors, registers.MOST_VECTORS) * lanes
+    itemsize = product.accumulator.itemsize
+    run = max(1, min(RUN // itemsize, product.columns) // width) * width
+    depth_block = max(1, target.l2_bytes // 4 // (run * itemsize))
+    return Tiling(
+        product.accumulator, lanes, block.heights, width, None, 0, run, "copied", depth_block,
+        inner=product.inner.numbers, outer=product.outer.numbers,
+    )  # fmt: skip
 
 
 def _tiling(product: Product, target: Target) -> Tiling:
@@ -346,7 +375,7 @@ def _reads_in_place(product: Product, block: registers.Block, target: Target) ->
     aliased = product.b_depth * itemsize % 1024 == 0 and product.depth > 32
     small = product.depth * product.b_depth * itemsize <= target.l2_bytes // 4
     few = isinstance(product.rows, int) and product.rows <= 2 * block.height
-    return few or (small and not aliased)
+    return (few and not product.b.constant) or (small and not aliased)
 
 
 def _packs_rows(product: Product, block: registers.Block, source: str) -> bool:
