@@ -14,14 +14,16 @@ import numpy as np
 from teeny_compiler.internal import compile_function, emit_function
 from teeny_core import DType, f32, f64
 from teeny_triton.errors import assertion_failed
+from teeny_triton.guards import Guards, Relaunch
 from teeny_triton.ir import Function, Location, Pointer, walk
 
-from teeny_cpu.memory import address, empty
+from teeny_cpu.memory import NO_SCRATCH, give_back, take_scratch
+from teeny_cpu.relaunch import encode, layout
 from teeny_cpu.runtime import load, pool
 
-HEAD = "=QQqQq3q"
-"""The words of a launch before its arguments, see `enter.ll`; the last three are the grid."""
-_BYTE = np.dtype(np.uint8)
+HEAD, GUARDED_HEAD = "=QQqQq3q", "=QQqQQq3q"
+"""The words of a launch before its arguments, see `enter.ll` and `relaunch.ll`; the last three are
+the grid."""
 
 
 class CpuKernel:
@@ -40,6 +42,7 @@ class CpuKernel:
         if "device_assert" in opcodes:
             self._failure = _Failure(self._library.address(f"{compiled.symbol}.listen"))
         elements = [parameter.value.type.element for parameter in function.parameters]
+        self._elements = elements
         self._pack = struct.Struct(HEAD + "".join(map(_code, elements))).pack
         self._floats = [
             (place, _CONVERTERS.get(element) or partial(_bits, element))
@@ -70,18 +73,42 @@ class CpuKernel:
                 words[place] = bits(words[place])
             arguments = words
         x, y, z = grid
-        own, size = 0, self._scratch_bytes
-        if size:
-            scratch = empty((size,), _BYTE)
-            own = address(scratch)
+        size = self._scratch_bytes
+        scratch = take_scratch(size)
+        own = scratch.place
         launch = self._pack(self._pool, self._address, x * y * z, own, size, x, y, z, *arguments)
+        self._enter(self._launch, launch)
+        give_back(scratch)
+
+    def guarded(self, guards: Guards) -> Relaunch:
+        """Return what runs all programs of a grid where guards hold for a block of words."""
+        table = encode(guards, self._elements)
+        pack = struct.Struct(GUARDED_HEAD + layout(guards)).pack
+        head = self._pool, self._address, self._scratch_bytes, ctypes.addressof(table)
+        seen = self._prints or self._failure is not None
+        enter = partial(self._enter, pool().relaunch) if seen else pool().relaunch
+        size = self._scratch_bytes
+        needed = self, guards, table  # by native code: they live as long as the function
+
+        def relaunch(
+            grid: tuple[int, int, int], words: Sequence[int | float], _: object = needed
+        ) -> bool:
+            x, y, z = grid
+            scratch = take_scratch(size) if size else NO_SCRATCH
+            ran: int = enter(pack(*head, scratch.place, x * y * z, x, y, z, *words))
+            give_back(scratch)
+            return ran != 0
+
+        return relaunch
+
+    def _enter(self, way: Callable[[bytes], Any], launch: bytes) -> Any:
+        """Go into native code by one of the ways of the pool."""
         if self._prints:
             sys.stdout.flush()  # what Python has printed comes first
         if self._failure is None:
-            self._launch(launch)
-        else:
-            with self._failure:
-                self._launch(launch)
+            return way(launch)
+        with self._failure:
+            return way(launch)
 
     def emit(self, stage: str) -> str:
         """Return the text of a stage of compilation: tile, llvm or asm.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from ctypes import addressof, c_char
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,37 @@ def dense(array: Array, dtype: np.dtype[np.generic]) -> Array:
     copy = empty(array.shape, dtype)
     copy[...] = array
     return copy
+
+
+class Scratch(NamedTuple):
+    """Memory for the duration of a launch, and where it lies."""
+
+    array: Array
+    place: int
+
+
+NO_SCRATCH = Scratch(np.empty(0, np.uint8), 0)
+_idle: list[Scratch] = []
+
+
+def take_scratch(size: int) -> Scratch:
+    """Return at least so many bytes that nobody uses; see `give_back`."""
+    if not size:
+        return NO_SCRATCH
+    try:
+        scratch = _idle.pop()
+    except IndexError:
+        scratch = NO_SCRATCH
+    if scratch.array.size >= size:
+        return scratch
+    array = empty((size,), NO_SCRATCH.array.dtype)
+    return Scratch(array, address(array))
+
+
+def give_back(scratch: Scratch) -> None:
+    """Let a later launch use what `take_scratch` returned."""
+    if scratch.place:
+        _idle.append(scratch)
 
 
 class CpuBuffer(Buffer):

@@ -54,7 +54,9 @@ def _load(objects: Sequence[bytes]) -> Library:
 
 
 class Pool:
-    """The thread pool, see `pool.ll`, and the ways into programs and kernels, see `enter.ll`."""
+    """The thread pool, see `pool.ll`, and the ways into programs and kernels, see `enter.ll` and
+    `relaunch.ll`.
+    """
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -70,6 +72,7 @@ class Pool:
         self.enter = entry(self._library.address("teeny_enter"))
         launch = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         self.launch = launch(self._library.address("teeny_launch"))
+        self.relaunch = entry(self._library.address("teeny_relaunch"))
         binding.add_symbol(_PARALLEL_FOR, self._library.address(_PARALLEL_FOR))
         atexit.register(self._resize, self.address, 1)
 
@@ -86,8 +89,9 @@ class Pool:
 
 def _pool_object() -> bytes:
     target = host_target()
-    head = f"@HEAD = internal constant i64 {object.__basicsize__}\n\n"
-    enter = head + resources.files(__package__).joinpath("enter.ll").read_text(encoding="utf-8")
+    files = [resources.files(__package__).joinpath(name) for name in ("enter.ll", "relaunch.ll")]
+    head = f"@HEAD = internal constant i64 {object.__basicsize__}\n"
+    enter = "\n".join([head, *(file.read_text(encoding="utf-8") for file in files)])
     key = digest("pool", compiler_key(), target.key, enter)
     stored = default_cache()
     found = stored.get(key)

@@ -29,6 +29,7 @@ from teeny_triton.frontend import (
     describe,
     match,
 )
+from teeny_triton.guards import DIVISIBILITY
 from teeny_triton.ir import Pointer
 from teeny_triton.language.constants import constexpr
 from teeny_triton.language.control import Facts
@@ -36,7 +37,6 @@ from teeny_triton.language.patterns import DTypeVariable
 from teeny_triton.language.static import unwrapped as unwrapped
 from teeny_triton.tools import TensorDescriptor
 
-DIVISIBILITY = 16
 NUMBERS = (bool, int, float, np.generic)
 
 

@@ -34,6 +34,7 @@ from teeny_triton.ir import Function, Pointer, Type, walk
 from teeny_triton.language.control import Facts
 from teeny_triton.language.patterns import PointerPattern
 from teeny_triton.reading import Key, Reader
+from teeny_triton.recall import Memory, Prepared, picker
 from teeny_triton.sanitizer import sanitize
 
 IGNORED_OPTIONS = frozenset(
@@ -141,18 +142,6 @@ class Param:
         return self.default is not _MISSING
 
 
-@dataclass(frozen=True)
-class _Launch:
-    """A kernel ready to run for all arguments of one key, while `reads` hold."""
-
-    compiled: CompiledKernel
-    native: DeviceKernel
-    reads: Sequence[Read]
-
-    def is_current(self) -> bool:
-        return not self.reads or all(read.is_current() for read in self.reads)
-
-
 class Kernel(KernelInterface, KernelFunction):
     """A kernel. `k[grid](...)` launches it; inside another kernel a call inlines it."""
 
@@ -161,7 +150,8 @@ class Kernel(KernelInterface, KernelFunction):
         self.options = options or Options()
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self.cache: dict[str, dict[object, CompiledKernel]] = {}
-        self._launches: dict[tuple[Device, Key], _Launch] = {}
+        self._launches: dict[tuple[Device, Key], Prepared] = {}
+        self._forms: dict[tuple[Any, ...], Callable[[Sequence[Any]], Sequence[Any]]] = {}
         self._functions: dict[object, tuple[Function, Sequence[Read]]] = {}
         self._native: dict[tuple[str, Function], DeviceKernel] = {}
 
@@ -209,6 +199,15 @@ class Kernel(KernelInterface, KernelFunction):
         """Call `hook` with the arguments of each launch, before it."""
         self.pre_run_hooks.append(hook)
 
+    def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
+        """Return what launches the kernel over `grid`: extents, or a function of the arguments."""
+        run = self._run
+
+        def launch(*args: Any, **kwargs: Any) -> CompiledKernel:
+            return run(grid, args, kwargs)
+
+        return launch
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Inline the kernel into the one that is being built.
 
@@ -229,6 +228,11 @@ class Kernel(KernelInterface, KernelFunction):
             KernelError: arguments that do not fit, or a kernel that does not compile.
             DeviceError: the default device runs no kernels.
         """
+        return self._run(grid, args, kwargs, warmup)
+
+    def _run(
+        self, grid: Grid, args: Sequence[Any], kwargs: Mapping[str, Any], warmup: bool = False
+    ) -> CompiledKernel:
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
         values = self._values(args, kwargs)
@@ -237,6 +241,9 @@ class Kernel(KernelInterface, KernelFunction):
         if sanitizing or config.interpreting():
             return self._interpret(values, None if warmup else extents, sanitizing)
         device = get_device()
+        recalled = None if warmup else self._memory.recall(device, extents, values)
+        if recalled is not None:
+            return recalled
         key, numbers = self._reader.read(values)
         try:
             launch = self._launches.get((device, key))
@@ -250,6 +257,7 @@ class Kernel(KernelInterface, KernelFunction):
             self._launches[device, key] = launch
         if not warmup and 0 not in extents:
             launch.native(extents, numbers)
+            self._memory.remember(device, launch, values)
         return launch.compiled
 
     def function(
@@ -306,6 +314,10 @@ class Kernel(KernelInterface, KernelFunction):
         return Reader(self, self._specialised)
 
     @cached_property
+    def _memory(self) -> Memory:
+        return Memory(self, self._reader)
+
+    @cached_property
     def _places(self) -> Mapping[str, int]:
         return {name: place for place, name in enumerate(self.arg_names)}
 
@@ -318,24 +330,40 @@ class Kernel(KernelInterface, KernelFunction):
         kinds = {parameter.kind for parameter in self.signature.parameters.values()}
         return bool(kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
 
-    def _values(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def _values(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
         """Return a value for each parameter."""
-        values = [*args, *self._defaults[len(args) :]]
-        places, given = self._places, len(args)
-        fits = not self._takes_any_number and given <= len(places)
-        for name, value in kwargs.items():
-            place = places.get(name)
-            if place is not None and place >= given and fits:
-                values[place] = value
-            elif place is not None or name not in IGNORED_OPTIONS:
-                fits = False
-        for value in values:
-            if value is _MISSING:
-                fits = False
-        if fits:
-            return values
-        known = {n: v for n, v in kwargs.items() if n in places or n not in IGNORED_OPTIONS}
-        return list(by_name(self, args, known).values())
+        form = self._forms.get((len(args), *kwargs))
+        if form is None:
+            places = self._sources(len(args), [*kwargs])
+            if places is None:
+                known = {n: v for n, v in kwargs.items() if not self._is_option(n)}
+                return list(by_name(self, args, known).values())
+            form = self._forms[len(args), *kwargs] = picker(places)
+        return form((*args, *kwargs.values(), *self._defaults))
+
+    def _is_option(self, name: str) -> bool:
+        return name in IGNORED_OPTIONS and name not in self._places
+
+    def _sources(self, given: int, names: Sequence[str]) -> list[int] | None:
+        """Return where the value of each parameter stands: in the arguments, `given` of them by
+        place, the others by name, or in the defaults behind them; None when that is not so.
+        """
+        if self._takes_any_number or given > len(self.params):
+            return None
+        named: dict[int, int] = {}
+        for at, name in enumerate(names, given):
+            if self._is_option(name):
+                continue
+            place = self._places.get(name, -1)
+            if place < given:  # twice, or unknown
+                return None
+            named[place] = at
+        sources, defaults = [*range(given)], given + len(names)
+        for place in range(given, len(self.params)):
+            if place not in named and self._defaults[place] is _MISSING:
+                return None
+            sources.append(named.get(place, defaults + place))
+        return sources
 
     def _arguments(self, values: Sequence[Any]) -> dict[str, Any]:
         return dict(zip(self.arg_names, map(unwrapped, values), strict=True))
@@ -353,7 +381,7 @@ class Kernel(KernelInterface, KernelFunction):
 
     # --- compilation ---
 
-    def _prepare(self, device: Device, bound: Bound) -> _Launch:
+    def _prepare(self, device: Device, bound: Bound) -> Prepared:
         function, reads = self._specialised_function(bound.specialisation)
         _require_writable(function, bound.values)
         native = self._device_kernel(device, function)
@@ -365,7 +393,7 @@ class Kernel(KernelInterface, KernelFunction):
             )
         compiled = self._compiled(function, bound.specialisation, native)
         self.cache.setdefault(device.name, {})[bound.specialisation.key] = compiled
-        return _Launch(compiled, native, reads)
+        return Prepared(compiled, native, reads)
 
     def _interpret(
         self, values: Sequence[Any], extents: tuple[int, int, int] | None, sanitizing: bool
