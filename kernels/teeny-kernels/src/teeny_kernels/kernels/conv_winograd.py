@@ -11,8 +11,9 @@ A tile of 2 x 2 results sees 4 x 4 numbers d of the input. With the filter g,
 
 (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016.) The sum over channels is
 a product of matrices for each of the 16 *places* of a transformed tile. Results differ from those
-of a direct sum by a few units in the last place. An input that is not finite spoils the tiles that
-see it: results beside those that it belongs to become NaN too.
+of a direct sum by a few units in the last place. An input that is not finite reaches the results
+that it belongs to and no others, but an infinity may come out as NaN; so may a sum of four inputs
+that overflows.
 """
 
 from __future__ import annotations
