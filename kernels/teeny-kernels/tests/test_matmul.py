@@ -94,7 +94,7 @@ def test_runs_of_few_rows(by_runs, monkeypatch, rows, n, k):
     """Caches and runs so small that B is cut into many runs and parts."""
     monkeypatch.setattr(matmul, "LEAST_RUN", 64)
     small = Target(
-        "x86_64-unknown-linux-gnu", "", frozenset({"sse2"}), 128, 16, l1_bytes=4096, l2_bytes=8192
+        "x86_64-unknown-linux-gnu", "", frozenset({"sse2"}), 128, 16, 4096, 8192, l3_bytes=16384
     )
     a, b = random((rows, k)), random((k, n), seed=1)
     (launch,) = multiply(small, a, b).launches

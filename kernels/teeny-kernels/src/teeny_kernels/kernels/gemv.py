@@ -110,8 +110,9 @@ def streamed(
 ) -> None:
     """Compute C [rows, columns] = A [rows, depth] @ B [depth, columns], rows of B contiguous.
 
-    A program takes `t.run` columns, and `t.depth_block` rows of B side by side. Each has its own
-    load instruction, which then walks along that row only: so caches see what to fetch next.
+    A program takes `t.run` columns, and `t.depth_block` rows of B side by side, each by its own
+    load instruction, which walks along that row only: so caches see what comes next. Of the rows
+    that follow, lines of `t.line` elements are asked for in advance.
     """
     inner, outer = tl.program_id(1), tl.program_id(2)
     first = tl.program_id(0) * t.run
@@ -119,7 +120,7 @@ def streamed(
     whole = (last - first) // t.width * t.width
     row, lane = tl.arange(0, rows)[:, None], tl.arange(0, t.width)[None, :]
     left = a + outer * a_outer + inner * a_inner + row * a_row
-    right = b + outer * b_outer + inner * b_inner + first + lane
+    right = b + outer * b_outer + inner * b_inner + first
     result = c + outer * c_outer + inner * c_inner + row * c_row
     sums = tl.scratch(rows * t.run, t.accumulator) + row * t.run + lane
 
@@ -139,9 +140,11 @@ def streamed(
         def panel(column: Any, inside: Any) -> None:
             acc = tl.load(sums + column)
             for step in tl.static_range(count):
+                at = right + (k + step) * b_depth + column
                 x = tl.load(left + (k + step) * a_depth).to(t.accumulator)
-                y = tl.load(right + (k + step) * b_depth + column, inside).to(t.accumulator)
-                acc = acc + x * y
+                acc = acc + x * tl.load(at + lane, inside).to(t.accumulator)
+                for line in tl.static_range(0, t.width if t.line > 0 else 0, max(t.line, 1)):
+                    tl.prefetch(at + count * b_depth + line)
             tl.store(sums + column, acc)
 
         by_panel(panel)

@@ -43,6 +43,7 @@ class Tiling:
         packed_rows: whether A was packed by an earlier launch.
         inner: extents of the output's batch axes that the second grid axis stands for.
         outer: the same for the third.
+        line: elements of B in a line of the caches where lines are asked for in advance, else 0.
     """
 
     accumulator: DType
@@ -57,6 +58,7 @@ class Tiling:
     packed_rows: bool = False
     inner: tuple[int, ...] = ()
     outer: tuple[int, ...] = ()
+    line: int = 0
 
 
 @kernel

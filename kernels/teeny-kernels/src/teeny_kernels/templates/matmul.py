@@ -30,8 +30,9 @@ FEW_ROWS = 4
 """Up to so many rows, a product with rows of B along the depth reads B once, in place."""
 MOST_FEW_ROWS, LEAST_WORK, RUN = 128, 1 << 16, 512
 """With up to so many rows and at least so many numbers, B is read by so many bytes of each row."""
-MOST_STREAMED, STREAMS = 8, 8
-"""Up to so many rows, copying B does not pay: so many of its rows are read side by side."""
+MOST_STREAMED, STREAMS, FAR_STREAMS = 8, 8, 4
+"""Up to so many rows, copying B does not pay: so many of its rows are read side by side, fewer
+where it comes from far away: then the next ones are on their way."""
 LEAST_RUN, MOST_RUN, RUNS = 2048, 8192, 4
 """Bytes of a row that are read side by side: the longer, the fewer times caches have to find out
 what comes next; but threads want so many runs."""
@@ -259,7 +260,7 @@ def by_runs(product: Product, target: Target) -> Launch:
     assert isinstance(product.columns, int)
     lanes = target.lanes(accumulator)
     if product.rows <= MOST_STREAMED:
-        chosen, tiling = streamed, _streams(product, lanes, target.vector_registers)
+        chosen, tiling = streamed, _streams(product, lanes, target)
     else:
         chosen, tiling = few_rows, _copied_runs(product, lanes, target)
     return launch(
@@ -277,17 +278,21 @@ def by_runs(product: Product, target: Target) -> Launch:
     )
 
 
-def _streams(product: Product, lanes: int, vector_registers: int) -> Tiling:
+def _streams(product: Product, lanes: int, target: Target) -> Tiling:
     """Cut the columns into runs that are read side by side."""
     assert isinstance(product.rows, int)
     assert isinstance(product.columns, int)
-    vectors = 2 if registers.fits(product.rows, 2, vector_registers) else 1
+    vectors = 2 if registers.fits(product.rows, 2, target.vector_registers) else 1
     width = vectors * lanes
     least, most = (size // product.b.dtype.itemsize for size in (LEAST_RUN, MOST_RUN))
     run = min(max(-(-product.columns // RUNS), least), most, product.columns)
+    size = product.columns * product.depth * product.b.dtype.itemsize
+    is_far = isinstance(size, int) and size > target.l3_bytes // 4
     return Tiling(
         product.accumulator, lanes, (product.rows,), width, None, 0, -(-run // width) * width,
-        "direct", STREAMS, inner=product.inner.numbers, outer=product.outer.numbers,
+        "direct", FAR_STREAMS if is_far else STREAMS,
+        inner=product.inner.numbers, outer=product.outer.numbers,
+        line=target.cache_line // product.b.dtype.itemsize if is_far else 0,
     )  # fmt: skip
 
 
