@@ -331,14 +331,18 @@ class Hashed(Protocol):
         """The digest."""
 
 
+_PLAIN = (int, str, DType)
+"""Kinds of attributes that are told apart by their text; most are, and asking for these is fast."""
+
+
 def _canonical(value: Any, rename: Mapping[str, Dim]) -> object:
     if isinstance(value, tuple):
-        return tuple(_canonical(item, rename) for item in value)
+        return tuple([_canonical(item, rename) for item in value])
     if isinstance(value, Expr):
         return ("dim", str(shapes.substitute(value, rename)))
     if isinstance(value, float):
         return ("float", value.hex())
-    if isinstance(value, Hashed):
+    if not isinstance(value, _PLAIN) and isinstance(value, Hashed):
         return ("digest", value.digest)
     return (type(value).__name__, str(value))
 

@@ -137,6 +137,21 @@ def test_types() -> None:
         tn.rand(2, dtype="i32")
 
 
+@pytest.mark.parametrize("shape", [(1 << 16,), (3, 40_001), (2, 0, 1 << 17)], ids=str)
+@pytest.mark.parametrize("name", tn.device_names())
+def test_many_numbers_are_the_same_from_any_device(name: str, shape: tuple[int, ...]) -> None:
+    tn.manual_seed(0x12345678_9ABCDEF0)
+    tn.rand(1)  # takes step 0
+    with tn.default_device(name):
+        bits = tn.random.bits(shape).numpy()
+        numbers = tn.rand(shape).numpy()
+    for step, got in ((1, bits), (2, numbers)):
+        state = np.array([0x9ABCDEF0, 0x12345678, step, 0], np.uint32)
+        words = ops.get("random_bits").reference(tn.Attrs(shape=shape, site=0), state)
+        expected = words if got is bits else (words >> 8).astype(np.float32) * np.float32(2.0**-24)
+        np.testing.assert_array_equal(got, expected, strict=True)
+
+
 def test_traced_numbers_move_on_with_each_run() -> None:
     x = tn.SymTensor.input("f32", ("n",))
     graph = tn.trace(lambda x: (x + tn.rand(x.shape), x + tn.rand(x.shape)), x)

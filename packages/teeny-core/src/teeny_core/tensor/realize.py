@@ -10,9 +10,11 @@ from teeny_core import ops
 from teeny_core.context import current_trace
 from teeny_core.device.base import Device, Program
 from teeny_core.device.discovery import device as get_device
+from teeny_core.dtype import bool_, u32
 from teeny_core.errors import DTypeError, ShapeError, TraceError
 from teeny_core.evaluate import evaluate
 from teeny_core.graph import Graph, Node, rebuild, topological
+from teeny_core.shape import numel, symbol
 from teeny_core.storage import Storage
 from teeny_core.tensor import core
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 PROGRAMS = 512
 """Most programs of lazy tensors kept in memory; the oldest goes first."""
+
+MANY = 1 << 16
+"""Random numbers from which the device makes them: the host takes ten times as long for each, but
+no time to get ready."""
 
 _pending: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 _views: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
@@ -122,19 +128,42 @@ def _run(nodes: Sequence[Node]) -> list[Storage]:
             hint="values are known only when the program runs: return it as an output",
         )
     leaves = {node: _stored(node) for node in order if node.op == "data" or node in _values}
+    # Constants and random numbers are made on the host: no data, nothing worth compiling.
+    on_host = all(storage.is_random_state for storage in leaves.values())
+    if on_host:
+        leaves.update((node, _random_bits(node)) for node in order if _are_many(node))
     inputs = {
         storage: ops.input(f"x{i}", storage.type.shape, storage.type.dtype)
         for i, storage in enumerate(dict.fromkeys(leaves.values()))
     }
     new = rebuild(nodes, {node: inputs[storage] for node, storage in leaves.items()})
     graph = Graph("lazy", tuple(inputs.values()), (), tuple(new[node] for node in nodes))
-    if all(storage.is_random_state for storage in inputs):
-        # Constants and random numbers are made on the host: no data, nothing worth compiling.
+    if on_host:
         arrays = evaluate(graph, [storage.array() for storage in inputs])
         return [Storage.of(array) for array in arrays]
     device = get_device()
     program = _program(graph, device)
     return [Storage(buffer) for buffer in program.run(*(s.place(device) for s in inputs))]
+
+
+def _are_many(node: Node) -> bool:
+    """Whether a node is random bits, of a state that is known, that the device should make."""
+    if node.op != "random_bits" or node.inputs[0].op != "data":
+        return False
+    return numel(node.shape) >= MANY and get_device().computes  # type: ignore[operator]
+
+
+def _random_bits(node: Node) -> Storage:
+    """Make random bits by a program that serves any number of them."""
+    device = get_device()
+    count = symbol("n")
+    state = ops.input("state", (4,), u32)
+    sized = ops.input("sized", (count,), bool_)  # whose values nobody reads
+    bits = ops.random_bits(state, shape=(count,), site=node.attrs["site"])
+    program = _program(Graph("random_bits", (state, sized), (), (bits,)), device)
+    memory = device.allocate((numel(node.shape),), bool_)  # type: ignore[arg-type]
+    (made,) = program.run(_stored(node.inputs[0]).place(device), memory)
+    return Storage.of(made.numpy().reshape(node.shape))
 
 
 def _program(graph: Graph, device: Device) -> Program:
