@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from teeny_compiler.codegen.llvm import compile_object, machine_of
+from teeny_compiler.codegen.llvm import assembly, compile_object, machine_of
 from teeny_compiler.codegen.workers import MOST_WORKERS, Worker, Workers, processors
 from teeny_compiler.target import host_target
 from teeny_core import CompileError
@@ -55,6 +55,16 @@ def test_workers_serve_any_target(workers: Workers) -> None:
         assert workers.compile(TEXTS, target)["f3"] == compile_object(TEXTS["f3"], target)
 
 
+def test_assembly_has_comments_and_leaves_the_worker_as_it_was(workers: Workers) -> None:
+    assert workers.assembly("f3", TEXTS["f3"], TARGET) == assembly(TEXTS["f3"], TARGET)
+    assert "# @f3" in workers.assembly("f3", TEXTS["f3"], replace(TARGET, triple="x86_64-linux"))
+    with pytest.raises(CompileError, match="LLVM has no target 'nowhere'"):
+        workers.assembly("f3", TEXTS["f3"], replace(TARGET, triple="nowhere"))
+    with pytest.raises(CompileError, match="LLVM refuses the generated code: wrong: "):
+        workers.assembly("wrong", "define void @wrong() { ret i32 0 }", TARGET)
+    assert workers.compile(TEXTS, TARGET)["f3"] == compile_object(TEXTS["f3"], TARGET)
+
+
 def test_a_module_that_llvm_refuses_is_named(workers: Workers) -> None:
     with pytest.raises(CompileError, match="LLVM refuses the generated code: wrong: "):
         workers.compile({**TEXTS, "wrong": "define void @wrong() { ret i32 0 }"}, TARGET)
@@ -95,6 +105,8 @@ def test_what_llvm_dies_of_is_an_error_and_not_the_end(workers: Workers) -> None
     plain = replace(TARGET, features=frozenset())
     with pytest.raises(CompileError, match=r"LLVM crashed on the kernel bad \(exit code -"):
         workers.compile({"bad": UNSELECTABLE}, plain)
+    with pytest.raises(CompileError, match=r"LLVM crashed on the kernel bad \(exit code -"):
+        workers.assembly("bad", UNSELECTABLE, plain)
     assert list(workers.compile(TEXTS, TARGET)) == list(TEXTS)
 
 

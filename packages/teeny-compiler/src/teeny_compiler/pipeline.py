@@ -22,7 +22,7 @@ from teeny_triton.target import Target
 from teeny_compiler import observe
 from teeny_compiler.artifact import Artifact
 from teeny_compiler.cache import compiler_key, default_cache, digest
-from teeny_compiler.codegen.llvm import assembly, parse
+from teeny_compiler.codegen.llvm import parse
 from teeny_compiler.codegen.objects import Objects, compiling
 from teeny_compiler.codegen.workers import WORKERS, processors
 from teeny_compiler.collect import collection_paused
@@ -185,7 +185,8 @@ def _llvm(modules: Modules, context: Context) -> str:
 
 
 def _assembly(modules: Modules, context: Context) -> str:
-    return "\n".join(assembly(text, context.target) for text in modules.texts.values())
+    texts = modules.texts.items()
+    return "\n".join(WORKERS.assembly(name, text, context.target) for name, text in texts)
 
 
 def _artifact(modules: Modules, context: Context) -> Artifact:
@@ -365,7 +366,9 @@ class CompiledKernel:
 KERNEL_STAGES: Mapping[str, Callable[[Function, Target], str]] = {
     "tile": lambda function, target: str(function),
     "llvm": lambda function, target: _lower(function, function.name, target)[1],
-    "asm": lambda function, target: assembly(_lower(function, function.name, target)[1], target),
+    "asm": lambda function, target: WORKERS.assembly(
+        function.name, _lower(function, function.name, target)[1], target
+    ),
 }
 """The stages of the compilation of one kernel."""
 

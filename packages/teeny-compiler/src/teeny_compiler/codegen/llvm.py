@@ -15,7 +15,7 @@ from teeny_core import CompileError
 from teeny_triton import Target
 
 from teeny_compiler.codegen import object_code
-from teeny_compiler.codegen.object_code import Machine, optimise
+from teeny_compiler.codegen.object_code import Machine
 
 _lock = threading.Lock()
 
@@ -91,16 +91,13 @@ def compile_object(text: str, target: Target) -> bytes:
 
 
 def assembly(text: str, target: Target) -> str:
-    """Compile LLVM IR to assembly with comments (spills and reloads are marked).
+    """Compile LLVM IR to assembly with comments in this process, which LLVM may end: see `workers`.
 
     Raises:
         CompileError: the text is not valid LLVM IR, or LLVM does not know the triple.
     """
     machine = target_machine(target)
-    machine.set_asm_verbosity(True)
-    module = parse(text)
-    optimise(module, machine)
-    return str(machine.emit_assembly(module))
+    return object_code.emit_assembly(parse(text), machine)
 
 
 @dataclass(frozen=True, eq=False)

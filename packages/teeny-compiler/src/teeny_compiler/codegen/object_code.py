@@ -3,8 +3,8 @@
 Run as a script it serves: each request on its standard input is answered on its output. It imports
 llvmlite alone, so that it is ready in about a tenth of a second.
 
-Frames on the pipes: eight bytes of length, then the bytes. A request is a machine in JSON, a zero
-byte, and LLVM IR; an answer begins with `OBJECT` or `ERROR`.
+Frames on the pipes: eight bytes of length, then the bytes. A request is whether assembly is wanted,
+and a machine, both in JSON, a zero byte, and LLVM IR; an answer begins with `DONE` or `ERROR`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 from llvmlite import binding
 
-OBJECT, ERROR = b"o", b"e"
+DONE, ERROR = b"d", b"e"
 PREFIX = 8
 
 _lock = threading.Lock()
@@ -77,6 +77,13 @@ def emit_object(module: Any, machine: Any) -> bytes:
     return bytes(machine.emit_object(module))
 
 
+def emit_assembly(module: Any, machine: Any) -> str:
+    """Return the assembly of a module with comments (spills and reloads are marked)."""
+    machine.set_asm_verbosity(True)
+    optimise(module, machine)
+    return str(machine.emit_assembly(module))
+
+
 # --- the service ----------------------------------------------------------------------------------
 
 
@@ -94,9 +101,9 @@ def read(stream: IO[bytes]) -> bytes | None:
     return data if len(prefix) == PREFIX and len(data) == size else None
 
 
-def request(text: str, machine: Machine) -> bytes:
-    """Return the frame that asks for the object code of a module."""
-    return json.dumps(machine).encode() + b"\0" + text.encode()
+def request(text: str, machine: Machine, readable: bool = False) -> bytes:
+    """Return the frame that asks for the object code of a module, or for its assembly."""
+    return json.dumps([readable, *machine]).encode() + b"\0" + text.encode()
 
 
 def serve() -> None:
@@ -106,10 +113,14 @@ def serve() -> None:
     os.dup2(2, 1)  # what LLVM prints must not mix with the answers
     while (frame := read(source)) is not None:
         described, _, text = frame.partition(b"\0")
-        triple, cpu, features = json.loads(described)
+        readable, triple, cpu, features = json.loads(described)
         try:
             machine = Machine(triple, cpu, tuple(features)).target_machine()
-            answer = OBJECT + emit_object(parse(text.decode()), machine)
+            module = parse(text.decode())
+            if readable:
+                answer = DONE + emit_assembly(module, machine).encode()
+            else:
+                answer = DONE + emit_object(module, machine)
         except RuntimeError as error:
             answer = ERROR + str(error).encode()
         write(answers, answer)

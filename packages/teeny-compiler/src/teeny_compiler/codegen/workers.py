@@ -49,8 +49,8 @@ class Worker:
         """Number of the process."""
         return self._process.pid
 
-    def compile(self, name: str, text: str, machine: Machine) -> bytes:
-        """Return the object code of a module.
+    def compile(self, name: str, text: str, machine: Machine, readable: bool = False) -> bytes:
+        """Return the object code of a module, or its assembly.
 
         Raises:
             CompileError: when LLVM refuses the module, or ends the process, which it does when it
@@ -59,7 +59,8 @@ class Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with suppress(BrokenPipeError):  # it died; the missing answer tells
-            object_code.write(self._process.stdin, object_code.request(text, machine))
+            frame = object_code.request(text, machine, readable)
+            object_code.write(self._process.stdin, frame)
         answer = object_code.read(self._process.stdout)
         if answer is None:
             raise CompileError(
@@ -112,6 +113,23 @@ class Workers:
             for name, text in texts.items():
                 compilation.add(name, text)
             return compilation.result()
+
+    def assembly(self, name: str, text: str, target: Target) -> str:
+        """Return the assembly of a module, with comments.
+
+        Raises:
+            CompileError: LLVM refuses the module or dies of it, or does not know the triple.
+            OSError: the system grants no process to compile in.
+        """
+        target_machine(target)  # refuses an unknown triple
+        workers = self.take()
+        try:
+            return workers[0].compile(name, text, machine_of(target), readable=True).decode()
+        except BaseException:  # an interrupt: an answer that nobody reads must not be read later
+            workers[0].stop()
+            raise
+        finally:
+            self.give_back(workers)
 
     @contextmanager
     def compilation(self, target: Target) -> Iterator[Compilation]:
