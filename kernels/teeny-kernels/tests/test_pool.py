@@ -13,6 +13,7 @@ NO = ((0, 0), (0, 0))
 CASES = {
     "squares": ((2, 3, 6, 28), (2, 2), (2, 2), NO),
     "odd squares": ((2, 2, 5, 9), (2, 2), (2, 2), NO),
+    "a column over": ((1, 2, 4, 33), (2, 2), (2, 2), NO),
     "overlapping": ((1, 2, 7, 19), (3, 3), (2, 2), ((1, 1), (1, 1))),
     "dense": ((1, 2, 5, 6), (2, 3), (1, 1), NO),
     "uneven": ((1, 1, 8, 7), (3, 2), (2, 3), ((1, 0), (1, 1))),
@@ -54,7 +55,7 @@ def test_against_the_reference(wide: Target, op, name):
 
 @pytest.mark.parametrize("op", OPS)
 def test_other_widths(target: Target, op):
-    for name in ("squares", "overlapping"):
+    for name in ("squares", "a column over", "overlapping"):
         check(op, *build(op, name, count_pad=False), target)
 
 

@@ -143,10 +143,13 @@ def pool(
 
 
 @kernel
-def halves(x: Any, start: Any, t: Pool) -> Any:
-    """Load neighbours two by two and return the even and the odd ones."""
+def halves(x: Any, start: Any, t: Pool, whole: Any) -> Any:
+    """Load neighbours two by two and return the even and the odd ones.
+
+    `whole` blocks hold nothing but squares; of others, what lies beyond is not read.
+    """
     lane = start * 2 + tl.arange(0, t.block * 2)
-    mask = None if t.columns % t.block == 0 else lane < t.columns * 2
+    mask = None if whole else lane < t.columns * 2
     return tl.split(tl.load(x + lane * t.x[3], mask).to(t.dtype).reshape(t.block, 2))
 
 
@@ -159,13 +162,14 @@ def max_pool_squares(
     def plane(image: Any, channel: Any) -> None:
         source = x + image * t.x[0] + channel * t.x[1]
         result = y + image * t.y[0] + channel * t.y[1]
+        whole = t.columns % t.block == 0
         for row in range(t.rows):
             above = source + row * 2 * t.x[2]
             for start in range(0, t.columns, t.block):
                 column = start + tl.arange(0, t.block)
-                mask = None if t.columns % t.block == 0 else column < t.columns
-                a, b = halves(above, start, t)
-                c, d = halves(above + t.x[2], start, t)
+                mask = None if whole else column < t.columns
+                a, b = halves(above, start, t, whole)
+                c, d = halves(above + t.x[2], start, t, whole)
                 value = larger(larger(a, b), larger(c, d))
                 value = EPILOGUE(value, (image, channel, row, column), mask, extra)
                 tl.store(result + row * t.y[2] + column * t.y[3], value, mask)
@@ -191,11 +195,11 @@ def max_pool_squares_grad(
         source = x + image * t.x[0] + channel * t.x[1]
         gradient = dy + image * t.y[0] + channel * t.y[1]
         result = dx + image * t.x[0] + channel * t.x[1]
+        whole = t.width == t.columns * 2 and t.columns % t.block == 0
 
         def store(row: Any, start: Any, value: Any) -> None:
             column = start * 2 + tl.arange(0, t.block * 2)
-            dense = t.width == t.columns * 2 and t.columns % t.block == 0
-            mask = None if dense else column < t.width
+            mask = None if whole else column < t.width
             value = EPILOGUE(value, (image, channel, row, column), mask, extra)
             tl.store(result + row * t.x[2] + column * t.x[3], value, mask)
 
@@ -203,9 +207,9 @@ def max_pool_squares_grad(
             above = source + row * 2 * t.x[2]
             for start in range(0, tl.cdiv(t.width, 2), t.block):
                 column = start + tl.arange(0, t.block)
-                mask = None if t.columns % t.block == 0 else column < t.columns
-                a, b = halves(above, start, t)
-                c, d = halves(above + t.x[2], start, t)
+                mask = None if whole else column < t.columns
+                a, b = halves(above, start, t, whole)
+                c, d = halves(above + t.x[2], start, t, whole)
                 best = larger(larger(a, b), larger(c, d))
                 grad = tl.load(gradient + row * t.y[2] + column * t.y[3], mask)
                 none = tl.zeros((t.block,), tl.int1)
