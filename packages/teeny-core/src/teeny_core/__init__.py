@@ -1,11 +1,15 @@
-"""Tensors, graphs, autodiff, layers and optimisers of teeny."""
+"""Tensors, graphs, autodiff, layers and optimisers of teeny.
+
+What only training and files need is loaded when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from teeny_core import config as config
 from teeny_core import nn as nn
 from teeny_core import ops as ops
-from teeny_core import optim as optim
 from teeny_core import shape as shape
-from teeny_core import state as state
 from teeny_core.autodiff import backward as backward
 from teeny_core.autodiff import grad as grad
 from teeny_core.autodiff import gradients as gradients
@@ -106,12 +110,37 @@ from teeny_core.shape import numel as numel
 from teeny_core.shape import substitute as substitute
 from teeny_core.shape import symbol as symbol
 from teeny_core.shape import symbols_of as symbols_of
-from teeny_core.state import LoadReport as LoadReport
 from teeny_core.tensor import AnyTensor as AnyTensor
 from teeny_core.tensor import SymTensor as SymTensor
 from teeny_core.tensor import Tensor as Tensor
 from teeny_core.tensor import realize as realize
 from teeny_core.trace import compile as compile
 from teeny_core.trace import trace as trace
-from teeny_core.train import TrainStep as TrainStep
-from teeny_core.train import train_step as train_step
+
+if TYPE_CHECKING:
+    from teeny_core import optim as optim
+    from teeny_core import state as state
+    from teeny_core.state import LoadReport as LoadReport
+    from teeny_core.train import TrainStep as TrainStep
+    from teeny_core.train import train_step as train_step
+
+_LATE = {
+    "LoadReport": "state",
+    "TrainStep": "train",
+    "optim": "optim",
+    "state": "state",
+    "train_step": "train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{_LATE[name]}")
+    found = module if name == _LATE[name] else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})

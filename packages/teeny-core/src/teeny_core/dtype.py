@@ -6,11 +6,11 @@ holds both. Python scalars are weak: they only raise the category, never the wid
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Optional, TypeAlias
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -56,10 +56,10 @@ class DType:
         """Whether this is the type of truth values."""
         return self.kind == "bool"
 
-    @property
+    @cached_property
     def numpy(self) -> np.dtype[np.generic]:
         """The NumPy dtype of the same layout (from ml_dtypes for bf16 and f8)."""
-        return _NUMPY[self]
+        return _NUMPY[self] if self in _NUMPY else _narrow()[self]
 
     @property
     def min(self) -> int | float:
@@ -114,19 +114,34 @@ _NUMPY: dict[DType, np.dtype[np.generic]] = {
     u32: np.dtype(np.uint32),
     u64: np.dtype(np.uint64),
     f16: np.dtype(np.float16),
-    bf16: np.dtype(ml_dtypes.bfloat16),
     f32: np.dtype(np.float32),
     f64: np.dtype(np.float64),
-    f8e4m3: np.dtype(ml_dtypes.float8_e4m3fn),
-    f8e5m2: np.dtype(ml_dtypes.float8_e5m2),
 }
 _FROM_NUMPY = {numpy: dtype for dtype, numpy in _NUMPY.items()}
+_REGISTERED = 2
+"""What `isbuiltin` is of a NumPy dtype that another package has brought."""
+
+
+@cache
+def _narrow() -> Mapping[DType, np.dtype[np.generic]]:
+    """The types that NumPy lacks; their package is imported when one of them is first met."""
+    import ml_dtypes
+
+    return {
+        bf16: np.dtype(ml_dtypes.bfloat16),
+        f8e4m3: np.dtype(ml_dtypes.float8_e4m3fn),
+        f8e5m2: np.dtype(ml_dtypes.float8_e5m2),
+    }
+
 
 DTypeLike: TypeAlias = DType | str | type | np.dtype[np.generic] | npt.DTypeLike
 
 _ALIASES: dict[object, DType] = {
     **{d.name: d for d in ALL},
     **{numpy.name: dtype for numpy, dtype in _FROM_NUMPY.items()},
+    "bfloat16": bf16,
+    "float8_e4m3fn": f8e4m3,
+    "float8_e5m2": f8e5m2,
     "half": f16,
     "float": f32,
     "double": f64,
@@ -162,12 +177,17 @@ def _from_numpy(value: object) -> DType | None:
         numpy = np.dtype(value)  # type: ignore[call-overload]
     except TypeError:
         return None
-    return _FROM_NUMPY.get(numpy.newbyteorder("="))
+    found = _FROM_NUMPY.get(numpy.newbyteorder("="))
+    if found is None and numpy.isbuiltin == _REGISTERED:
+        found = next((narrow for narrow, same in _narrow().items() if same == numpy), None)
+    return found
 
 
 @cache
 def _limits(dtype: DType) -> tuple[int | float, int | float]:
     if dtype.is_float:
+        import ml_dtypes
+
         info = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
         return float(info.min), float(info.max)
     if dtype.is_bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import teeny_core as tn
 from teeny_core import config
 from teeny_core.device import Device, HostBuffer
 from teeny_core.device.discovery import unique
+from teeny_core.installed import EntryPoint
 
 
 def test_null_device_checks_everything_and_returns_zeros() -> None:
@@ -68,7 +68,7 @@ def test_discovery() -> None:
 
 
 def test_duplicate_devices_are_refused() -> None:
-    points = [EntryPoint("fast", value, "teeny.devices") for value in ("a:A", "b:B")]
+    points = [EntryPoint("fast", value) for value in ("a:A", "b:B")]
     with pytest.raises(
         tn.DeviceError, match="two packages give a device named 'fast': a:A and b:B"
     ):

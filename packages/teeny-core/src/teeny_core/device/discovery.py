@@ -6,14 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING
 
 from teeny_core import config
 from teeny_core.device.base import Device
 from teeny_core.errors import DeviceError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from teeny_core.installed import EntryPoint, entry_points
 
 GROUP = "teeny.devices"
 _chosen: ContextVar[Device | None] = ContextVar("teeny_default_device", default=None)
@@ -63,9 +60,7 @@ def _default() -> str:
 
 @cache
 def _points() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # slow to import, and wanted late
-
-    return unique(list(entry_points(group=GROUP)))
+    return unique(entry_points(GROUP))
 
 
 def unique(points: list[EntryPoint]) -> dict[str, EntryPoint]:

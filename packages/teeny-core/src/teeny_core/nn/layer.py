@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from teeny_core.name_scope import name_scope
 from teeny_core.nn.parameter import Buffer, Parameter
 from teeny_core.op import Array
 from teeny_core.ops import convert
-from teeny_core.state import LoadReport
 from teeny_core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from teeny_core.state import LoadReport
 
 I = ParamSpec("I")  # noqa: E741 - inputs, as O is for output
 O = TypeVar("O", covariant=True)  # noqa: E741
@@ -188,6 +190,8 @@ class Layer(Generic[I, O]):
             for name, array in arrays.items()
             if (reason := _misfit(name, own[name], array)) is not None
         }
+        from teeny_core.state import LoadReport  # files: a model may never meet one
+
         report = LoadReport(
             missing=tuple(name for name in own if name not in state),
             unexpected=tuple(name for name in state if name not in own),

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
-
 from teeny_core import shape as shapes
 from teeny_core.errors import ShapeError
 from teeny_core.shape import Dim
@@ -145,6 +143,8 @@ def _affine_by_channel(
 
 def _spacing(x: AnyTensor) -> float:
     """Return the distance from 1 to the next float of the type of `x`."""
+    import ml_dtypes
+
     info: Any = ml_dtypes.finfo
     return float(info(x.dtype.numpy).eps)
 
