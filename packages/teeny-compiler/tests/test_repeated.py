@@ -36,6 +36,22 @@ def test_an_activation_keeps_what_goes_in_and_what_comes_out() -> None:
     assert kept(step(8), 8 * COLUMNS) > 3  # what is small is in a cache
 
 
+def test_what_is_kept_for_long_is_kept_once() -> None:
+    """Of small layers, too, where there are many: what goes into the gelu, and what comes out."""
+    layers, rows, width = 8, 128, 256
+
+    def run(x: tn.AnyTensor, *weights: tn.AnyTensor) -> tn.AnyTensor:
+        y = x
+        for weight in weights:
+            y = tn.nn.functional.gelu(y @ weight)
+        return tn.gradients((y * y).sum(), list(weights))
+
+    shapes = (rows, width), *[(width, width)] * layers
+    graph = tn.trace(run, *(tn.SymTensor.input(tn.f32, shape) for shape in shapes))
+    schedule = make_schedule(FXGraph.from_graph(graph), host_target())
+    assert schedule.arena_bound <= (2 * layers + 3) * 4 * rows * width
+
+
 def test_values_are_those_of_numpy() -> None:
     from math import erf, pi, sqrt
 

@@ -11,7 +11,8 @@ training keeps what goes into an activation or a normalisation, and not what lie
 
 from __future__ import annotations
 
-from collections.abc import Set
+import itertools
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from teeny_core import numel, ops
@@ -31,8 +32,11 @@ REPEAT_COST = 3
 SPREAD_COST = 8
 """Operations that are not repeated for each place to which a small value is broadcast."""
 
-LARGE = 1 << 20
-"""Bytes of a value that is in no near cache any more when the next kernel reads it."""
+COLD = 1 << 20
+"""Bytes of values, from one to where it is read last, after which it is in no near cache."""
+
+LEAST = 1 << 16
+"""Bytes of a value below which it is kept: it takes little memory."""
 
 KEPT_COST = 20
 """Operations in the time in which a large value is written, or read, for each element."""
@@ -77,8 +81,9 @@ def find_roots(graph: FXGraph, fixed: Set[int] = frozenset()) -> Roots:
         place = once or _needs_place(cost, readers[number], spread[number])
         if cost.apart or (place and node.op not in MOVEMENT):
             roots.add(number)
+    until = _bytes_until(graph, roots)
     for number in sorted(roots - forced - fixed):
-        if _is_better_repeated(graph, roots, number):
+        if _is_better_repeated(graph, roots, number, until):
             roots.remove(number)
     return Roots(frozenset(roots), frozenset(roots & set(graph.results)), frozenset(fixed))
 
@@ -110,16 +115,21 @@ def _needs_place(cost: _Cost, readers: set[int], spread: bool) -> bool:
     return len(readers) > 1 and (cost.raw or cost.operations > REPEAT_COST)
 
 
-def _is_better_repeated(graph: FXGraph, roots: set[int], number: int) -> bool:
-    """Whether every kernel that reads a large value rather computes it from one as large."""
+def _is_better_repeated(graph: FXGraph, roots: set[int], number: int, until: Sequence[int]) -> bool:
+    """Whether every kernel that reads a value, once it is cold, rather computes it again.
+
+    It does so from one value as large. `until` says for each node how many bytes are made up to it.
+    """
     node = graph.nodes[number]
-    if "elementwise" not in ops.get(node.op).traits or _nbytes(node) < LARGE:
+    if "elementwise" not in ops.get(node.op).traits or _nbytes(node) < LEAST:
         return False
     readers = _readers(graph, roots, number)
+    if not readers or until[max(readers)] - until[number] + _nbytes(node) < COLD:
+        return False
     cone, sources = _cone(graph, roots, number)
     operations = sum(COSTS.get(graph.nodes[i].op, 1) for i in cone if _computes(graph.nodes[i].op))
     large = [i for i in sources if 2 * _nbytes(graph.nodes[i]) > _nbytes(node)]
-    if readers is None or len(cone) > CONE_LIMIT or len(large) > 1:
+    if len(cone) > CONE_LIMIT or len(large) > 1:
         return False
     for i in large:
         if is_template(graph.nodes[i].op) and _readers(graph, roots, i) == {number}:
@@ -165,6 +175,12 @@ def _cone(graph: FXGraph, roots: set[int], number: int) -> tuple[set[int], set[i
             cone.add(i)
             stack += graph.nodes[i].inputs
     return cone, sources
+
+
+def _bytes_until(graph: FXGraph, roots: set[int]) -> list[int]:
+    """Return for each node the bytes of all that has a place of its own up to it, itself too."""
+    own = (_nbytes(node) if i in roots else 0 for i, node in enumerate(graph.nodes))
+    return list(itertools.accumulate(own))
 
 
 def _nbytes(node: FxNode) -> int:

@@ -7,16 +7,17 @@ copied at the end. The caller's outputs are written where the caller wants them.
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass, field
 from typing import Literal
 
-from teeny_core import DType, Shape
+from teeny_core import DType, Shape, numel
 
+from teeny_compiler.nest.estimate import estimate
 from teeny_compiler.nest.group import Group
 from teeny_compiler.nest.moves import template_bases
 from teeny_compiler.nest.read import Storages
 from teeny_compiler.schedule.fuse import Fusion, group_reads
+from teeny_compiler.schedule.order import Work, ordered
 
 Kind = Literal["input", "parameter", "output", "prepared", "constant", "arena"]
 
@@ -230,22 +231,9 @@ class _Planner:
     # --- order -------------------------------------------------------------------------------
 
     def finish(self) -> Plan:
-        """Order the tasks as the graph has them, but updates and outputs as soon as may be."""
-        waiting = [set(after) for after in self.after]
-        users: list[list[int]] = [[] for _ in waiting]
-        for number, after in enumerate(waiting):
-            for other in after:
-                users[other].append(number)
-        ready = [self._urgency(k) for k, after in enumerate(waiting) if not after]
-        heapq.heapify(ready)
-        order: list[int] = []
-        while ready:
-            _, number = heapq.heappop(ready)
-            order.append(number)
-            for user in users[number]:
-                waiting[user].discard(number)
-                if not waiting[user]:
-                    heapq.heappush(ready, self._urgency(user))
+        """Order the tasks and return the plan."""
+        works = [self._work(number) for number in range(len(self.groups))]
+        order = ordered(works, [estimate(numel(s.shape)) * s.dtype.itemsize for s in self.storages])
         tasks = tuple(
             Task(self.groups[k], self.targets.get(k, {}), self.sources.get(k), k in self.once)
             for k in order
@@ -253,7 +241,16 @@ class _Planner:
         outputs = tuple(self.outputs[node] for node in self.graph.outputs)
         return Plan(self.fusion, tuple(self.storages), self.home, tasks, outputs)
 
-    def _urgency(self, number: int) -> tuple[int, int]:
-        written = [s for targets in self.targets.get(number, {}).values() for s in targets]
-        frees = any(self.storages[s].kind in ("parameter", "output") for s in written)
-        return (0 if frees else 1, number)
+    def _work(self, number: int) -> Work:
+        """Return what the order of tasks depends on."""
+        source = self.sources.get(number)
+        read = {self.home[i] for i in self.reads[number] if i in self.home}
+        written = {s for targets in self.targets.get(number, {}).values() for s in targets}
+        return Work(
+            frozenset(self.after[number]),
+            self._in_arena(read if source is None else {source}),
+            self._in_arena(written),
+        )
+
+    def _in_arena(self, storages: set[int]) -> frozenset[int]:
+        return frozenset(s for s in storages if self.storages[s].kind == "arena")
