@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from textwrap import shorten
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from teeny_core import ops
@@ -96,10 +97,16 @@ def compile(
             run the one for any size.
 
     Raises:
+        TraceError: when it is no graph, but what one could be traced from.
         CompileError: when the device cannot compile it.
         ShapeError: when no input has a size to specialise, or the graph cannot have its value.
         ConfigError: when too many programs are asked for.
     """
+    if not isinstance(graph, Graph):
+        raise TraceError(
+            f"compile takes a graph, not a {type(graph).__name__}",
+            hint="trace it first: tn.trace(model, tn.SymTensor.input(tn.f32, (None, 784)))",
+        )
     bound = {**graph.bindings, **(parameters or {})}
     target = get_device(device)
 
@@ -137,7 +144,7 @@ def _input_leaves(
     for place, (argument, (number, path)) in enumerate(zip(arguments, paths, strict=True)):
         if not isinstance(argument, SymTensor) or argument.node.op != "input":
             raise TraceError(
-                f"argument {number} of trace is {argument!r}",
+                f"argument {number} of trace is {shorten(repr(argument), 60)}",
                 hint="describe it: SymTensor.input(tn.f32, (None, 784))",
             )
         name = argument.node.attrs["name"] or path

@@ -73,8 +73,13 @@ def test_names_of_inputs_come_from_the_function() -> None:
     assert len(graph.outputs) == 2
     with pytest.raises(tn.TraceError, match="hint: return a tensor"):
         tn.trace(lambda x: 3, unnamed)
-    with pytest.raises(tn.TraceError, match="argument 0 of trace"):
-        tn.trace(f, tn.ones(2))  # type: ignore[arg-type]
+    with pytest.raises(tn.TraceError, match=r"argument 0 of trace is Tensor.* \[...\]\nhint: "):
+        tn.trace(f, tn.ones((9, 9)))  # type: ignore[arg-type]
+
+
+def test_a_layer_is_traced_before_it_is_compiled() -> None:
+    with pytest.raises(tn.TraceError, match="takes a graph, not a Affine\nhint: trace it first"):
+        tn.compile(Affine())  # type: ignore[arg-type]
 
 
 def test_parameters_are_lifted_by_name_and_seen_at_once() -> None:
