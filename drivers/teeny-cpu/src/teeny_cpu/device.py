@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 from teeny_compiler.internal import KERNELS, CompileOptions, compile_watched, host_target
 from teeny_core import DType, Graph, Tensor, config
 from teeny_core.device import Buffer, Device, Options
-from teeny_triton.ir import Function
-from teeny_triton.target import Target
 
-from teeny_cpu.kernel import CpuKernel
 from teeny_cpu.memory import CpuBuffer, empty
 from teeny_cpu.program import CpuProgram
 from teeny_cpu.runtime import num_threads
 
 if TYPE_CHECKING:
+    from teeny_triton.ir import Function
     from teeny_triton.launch import Plan, Request
+    from teeny_triton.target import Target
+
+    from teeny_cpu.kernel import CpuKernel
 
 
 class CpuDevice(Device):
@@ -65,6 +66,8 @@ class CpuDevice(Device):
         Raises:
             CompileError: an op that the processor does not support.
         """
+        from teeny_cpu.kernel import CpuKernel  # programs have no use for the kernel language
+
         return CpuKernel(function)
 
     def properties(self) -> Mapping[str, str]:

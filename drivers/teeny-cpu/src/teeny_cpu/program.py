@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from teeny_compiler.internal import Compiled, CompileOptions, Profile, compile_timed, emit, show
+from teeny_compiler.internal import Compiled, CompileOptions, compile_timed, emit, show
 from teeny_core import Graph, Tensor, substitute
 from teeny_core.device import Buffer, Program
 from teeny_core.internal import Tree, check_arguments, check_parameters, settle
@@ -28,6 +28,7 @@ from teeny_cpu.runtime import load, pool
 
 if TYPE_CHECKING:
     from teeny_compiler import Schedule
+    from teeny_compiler.internal import Profile
 
     from teeny_cpu.device import CpuDevice
     from teeny_cpu.profiling import Recorder

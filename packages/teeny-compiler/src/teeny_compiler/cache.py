@@ -8,20 +8,20 @@ outgrows its limit the entries that were not used for longest go first.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
-import secrets
-import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 
 from teeny_core import ConfigError, config
+from teeny_core.internal import EntryPoint, entry_points, version
 
 MAGIC = b"teeny-1\n"
 SUFFIX = ".entry"
@@ -58,8 +58,8 @@ class Cache:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.folder):
-                pass
+            if not os.access(self.folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise ConfigError(
                 f"cannot write the compile cache {self.folder}: {error.strerror}",
@@ -214,7 +214,7 @@ def _remove(path: Path) -> bool:
 
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{secrets.token_hex(8)}.tmp")
+    temporary = path.with_suffix(f".{os.urandom(8).hex()}.tmp")
     try:
         with temporary.open("xb") as file:  # with the permissions of any new file
             file.write(data)
@@ -256,7 +256,7 @@ def compiler_key() -> str:
     packages = {"teeny_core", "teeny_triton", "teeny_compiler"}
     packages |= {entry.module.partition(".")[0] for entry in _template_entry_points()}
     sources = {name: _sources(name) for name in sorted(packages)}
-    versions = [f"{name} {metadata.version(name)}" for name in ("llvmlite", "egglog", "numpy")]
+    versions = [f"{name} {version(name)}" for name in ("llvmlite", "egglog", "numpy")]
     stamp = digest(*versions, *(s.stamp for files in sources.values() for s in files))
     cache = default_cache()
     known = cache.note(SOURCES).partition(" ")
@@ -268,8 +268,8 @@ def compiler_key() -> str:
     return key
 
 
-def _template_entry_points() -> Iterable[metadata.EntryPoint]:
-    return metadata.entry_points(group="teeny.kernels")
+def _template_entry_points() -> Iterable[EntryPoint]:
+    return entry_points("teeny.kernels")
 
 
 @dataclass(frozen=True)

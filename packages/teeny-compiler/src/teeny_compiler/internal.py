@@ -1,4 +1,10 @@
-"""What drivers use of the compiler: semi-public, and stable only among packages of one release."""
+"""What drivers use of the compiler: semi-public, and stable only among packages of one release.
+
+What a program found in the cache does without is loaded when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from teeny_compiler.artifact import Artifact as Artifact
 from teeny_compiler.artifact import Port as Port
@@ -22,9 +28,31 @@ from teeny_compiler.pipeline import compile_watched as compile_watched
 from teeny_compiler.pipeline import emit as emit
 from teeny_compiler.pipeline import emit_function as emit_function
 from teeny_compiler.pool import emit_pool as emit_pool
-from teeny_compiler.profile import EVENT_WORDS as EVENT_WORDS
-from teeny_compiler.profile import HEAD_WORDS as HEAD_WORDS
-from teeny_compiler.profile import Profile as Profile
-from teeny_compiler.profile import Row as Row
-from teeny_compiler.profile import Span as Span
 from teeny_compiler.target import host_target as host_target
+
+if TYPE_CHECKING:
+    from teeny_compiler.codegen.workers import WORKERS as WORKERS
+    from teeny_compiler.profile import EVENT_WORDS as EVENT_WORDS
+    from teeny_compiler.profile import HEAD_WORDS as HEAD_WORDS
+    from teeny_compiler.profile import Profile as Profile
+    from teeny_compiler.profile import Row as Row
+    from teeny_compiler.profile import Span as Span
+
+_LATE = {
+    "EVENT_WORDS": "profile",
+    "HEAD_WORDS": "profile",
+    "Profile": "profile",
+    "Row": "profile",
+    "Span": "profile",
+    "WORKERS": "codegen.workers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"teeny_compiler.{_LATE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})

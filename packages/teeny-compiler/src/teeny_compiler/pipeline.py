@@ -16,23 +16,21 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from teeny_core import CompileError, ConfigError, Graph, config, ops
-from teeny_triton.ir import Function
-from teeny_triton.target import Target
 
 from teeny_compiler import observe
 from teeny_compiler.artifact import Artifact
 from teeny_compiler.cache import compiler_key, default_cache, digest
-from teeny_compiler.codegen.llvm import parse
-from teeny_compiler.codegen.objects import Objects, compiling
-from teeny_compiler.codegen.workers import WORKERS, processors
 from teeny_compiler.collect import collection_paused
-from teeny_compiler.fxgraph import FXGraph
 from teeny_compiler.target import host_target
 
 if TYPE_CHECKING:
+    from teeny_triton.ir import Function
     from teeny_triton.launch import Choose
+    from teeny_triton.target import Target
 
     from teeny_compiler.codegen.cpu.program import Kernel
+    from teeny_compiler.codegen.objects import Objects
+    from teeny_compiler.fxgraph import FXGraph
     from teeny_compiler.optimise import Policy
     from teeny_compiler.schedule import Schedule
 
@@ -97,6 +95,8 @@ class Modules:
 
     def verify(self) -> None:
         """Have LLVM parse and verify every module."""
+        from teeny_compiler.codegen.llvm import parse
+
         for text in self.texts.values():
             parse(text)
 
@@ -119,6 +119,7 @@ def _plain(value: Any, context: Context) -> str:
 
 
 def _fxgraph(graph: Graph, context: Context) -> FXGraph:
+    from teeny_compiler.fxgraph import FXGraph
     from teeny_compiler.lower.templates import serves
 
     return FXGraph.from_graph(graph, lambda node: serves(node, context.target))
@@ -185,6 +186,8 @@ def _llvm(modules: Modules, context: Context) -> str:
 
 
 def _assembly(modules: Modules, context: Context) -> str:
+    from teeny_compiler.codegen.workers import WORKERS
+
     texts = modules.texts.items()
     return "\n".join(WORKERS.assembly(name, text, context.target) for name, text in texts)
 
@@ -255,6 +258,9 @@ def compile_watched(
         if debug >= observe.TIMES:
             observe.say(graph.name, f"found in the cache, {seconds['cache']:.3f} s")
         return Compiled(artifact, seconds, cached=True)
+    from teeny_compiler.codegen.objects import compiling
+    from teeny_compiler.codegen.workers import WORKERS, processors
+
     WORKERS.start(processors() if len(graph.nodes) >= LARGE else 1)
     times: dict[str, float] = {}
     with compiling(target) as objects:
@@ -273,6 +279,7 @@ def compile_timed(
         CompileError: when the graph cannot be lowered, or the system has no known clock.
     """
     from teeny_compiler.codegen.cpu.timed import emit_timed
+    from teeny_compiler.codegen.objects import compiling
 
     with compiling(target) as objects:
         context = Context(target, options, choose if options.tune else None, objects)
@@ -295,6 +302,8 @@ def emit(
     Raises:
         CompileError: when there is no such stage, or the graph cannot be lowered.
     """
+    from teeny_compiler.codegen.objects import compiling
+
     if stage == EXPLAIN:
         return _explained(graph, Context(target or host_target(), options or CompileOptions()))
     name = stage.removesuffix(DRAWN)
@@ -363,12 +372,20 @@ class CompiledKernel:
     code: bytes
 
 
+def _kernel_llvm(function: Function, target: Target) -> str:
+    return _lower(function, function.name, target)[1]
+
+
+def _kernel_assembly(function: Function, target: Target) -> str:
+    from teeny_compiler.codegen.workers import WORKERS
+
+    return WORKERS.assembly(function.name, _kernel_llvm(function, target), target)
+
+
 KERNEL_STAGES: Mapping[str, Callable[[Function, Target], str]] = {
     "tile": lambda function, target: str(function),
-    "llvm": lambda function, target: _lower(function, function.name, target)[1],
-    "asm": lambda function, target: WORKERS.assembly(
-        function.name, _lower(function, function.name, target)[1], target
-    ),
+    "llvm": _kernel_llvm,
+    "asm": _kernel_assembly,
 }
 """The stages of the compilation of one kernel."""
 
@@ -403,6 +420,8 @@ def compile_function(function: Function, target: Target | None = None) -> Compil
     found = cache.get(key)
     if found is not None:
         return CompiledKernel(symbol, int.from_bytes(found[:8], "little"), found[8:])
+    from teeny_compiler.codegen.workers import WORKERS
+
     WORKERS.start(1)
     kernel, text = _lower(function, symbol, machine)
     code = WORKERS.compile({symbol: text}, machine)[symbol]

@@ -6,8 +6,6 @@ eases a spinning core, and two constants of the operating system's headers.
 
 from __future__ import annotations
 
-from importlib import resources
-
 from teeny_core import CompileError
 from teeny_triton.target import Target
 
@@ -45,6 +43,8 @@ def emit_pool(target: Target) -> str:
     Raises:
         CompileError: the target's operating system has no POSIX threads that we know of.
     """
+    from importlib import resources
+
     architecture = target.triple.partition("-")[0]
     clock, set_mask = system_constants(target)
     body = resources.files(__package__).joinpath("pool.ll").read_text(encoding="utf-8")

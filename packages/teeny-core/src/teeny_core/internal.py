@@ -13,6 +13,9 @@ from teeny_core.graph import apply as apply
 from teeny_core.graph import node_names as node_names
 from teeny_core.graph import rebuild as rebuild
 from teeny_core.graph import topological as topological
+from teeny_core.installed import EntryPoint as EntryPoint
+from teeny_core.installed import entry_points as entry_points
+from teeny_core.installed import version as version
 from teeny_core.op import Array as Array
 from teeny_core.ops.convert import convert as convert
 from teeny_core.ops.random import philox as philox

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 from teeny_core import CompileError, Dim, DType, Node, TensorType, numel
+from teeny_core.internal import entry_points
 from teeny_triton.launch import (
     BufferArg,
     Choose,
@@ -57,7 +57,7 @@ def installed_templates() -> tuple[Template, ...]:
     """
     found: list[Template] = []
     names: dict[str, str] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in sorted(entry_points(GROUP), key=lambda point: point.name):
         other = names.setdefault(point.name, point.value)
         if other != point.value:
             raise CompileError(
