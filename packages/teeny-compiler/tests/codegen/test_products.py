@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 import teeny_triton.language as tl
 from teeny_compiler.codegen.block import block
+from teeny_compiler.codegen.block.facts import Facts
 from teeny_compiler.codegen.cpu.kernel import lanes_of
 from teeny_core import bf16, f16, f32, f64, i8, i32, u8
 from teeny_triton import Ptr, constexpr, kernel
-from teeny_triton.ir import Function
+from teeny_triton.ir import Function, walk
 from teeny_triton.verifier import verify
 
 STRIDES = ("a_row", "a_depth", "b_depth", "b_column")
@@ -88,9 +89,10 @@ def guarded(array: np.ndarray) -> Iterator[np.ndarray]:
     assert protect(place + size, mmap.PAGESIZE, 3) == 0
 
 
-def compiled_for(body, element, accumulator, blocks) -> Function:
+def compiled_for(body, element, accumulator, blocks, ones=()) -> Function:
+    """Compile a product; the strides in `ones` are known to be 1, as at a launch."""
     bm, bn, bk = blocks
-    sizes = dict.fromkeys(("m", "n", "k", *STRIDES), i32)
+    sizes = {**dict.fromkeys(("m", "n", "k", *STRIDES), i32), **dict.fromkeys(ones, 1)}
     pointers = {"a": Ptr[element], "b": Ptr[element], "c": Ptr[accumulator]}
     return body.function(
         **pointers, **sizes, BM=bm, BN=bn, BK=bk, GROUP=2, ACC=getattr(tl, _name(accumulator))
@@ -130,7 +132,9 @@ def check(function, target, load, m, n, k, element, layout, blocks, a=None, tole
     flat_a, flat_b = (z.T if not z.flags.c_contiguous else z for z in (a, b))
     with guarded(flat_a) as ga, guarded(flat_b) as gb, guarded(np.empty((m, n))) as gc:
         c = gc.reshape(-1).view(accumulator.numpy)[-m * n :].reshape(m, n)
-        load(function, target)(grid, [ga, gb, c, m, n, k, *strides])
+        named = dict(zip(STRIDES, strides, strict=True))
+        passed = [p.name for p in function.parameters[6:]]
+        load(function, target)(grid, [ga, gb, c, m, n, k, *(named[name] for name in passed)])
         if element.is_int:
             np.testing.assert_array_equal(c, wanted)
         else:
@@ -144,8 +148,23 @@ BLOCKS = (32, 32, 16)
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN"])
 @pytest.mark.parametrize("body", [grouped, masked], ids=["grouped", "masked"])
 def test_layouts_of_ragged_sizes(body, layout, target, load):
-    function = compiled_for(body, f32, f32, BLOCKS)
+    function = compiled_for(body, f32, f32, BLOCKS, unit_strides(layout))
     check(function, target, load, 70, 45, 41, f32, layout, BLOCKS)
+
+
+def unit_strides(layout):
+    return (
+        "a_row" if layout[0] == "T" else "a_depth",
+        "b_depth" if layout[1] == "T" else "b_column",
+    )
+
+
+def test_addresses_that_move_keep_their_steps_also_beside_indices_that_wrap():
+    """Only so are columns that lie in memory read by lines."""
+    function = compiled_for(grouped, f32, f32, BLOCKS, unit_strides("NT"))
+    a, b = (op.operands[0] for op in walk(function.body) if op.opcode == "load")
+    assert Facts(function).step(a, 1) == 1
+    assert Facts(function).step(b, 0) == 1
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(64, 64, 32), (1, 1, 1), (33, 5, 600), (5, 90, 3)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from teeny_core import DType
+from teeny_core import DType, i32, i64
 from teeny_triton.ir import BINARY, COMPARISONS, UNARY, Block, Function, Op, Value, walk
 from teeny_triton.passes import WRITES as WRITES
 
@@ -150,6 +150,8 @@ class Facts:
 
     def _step(self, value: Value, axis: int) -> int | None:
         op = self.definition.get(value)
+        if value in self._starts:
+            return self.step(self._starts[value], axis)
         if op is None or not self.is_lazy(value):
             return None
         if op.opcode == "arange":
@@ -161,13 +163,50 @@ class Facts:
             return steps[0] - steps[1] if op.opcode == "sub" else steps[0] + steps[1]
         if op.opcode == "mul":
             return self._scaled(op, axis)
-        if op.opcode == "splat" or (op.opcode == "cast" and not self._is_index(op)):
-            return 0 if op.opcode == "splat" else None
+        if op.opcode == "splat":
+            return 0
+        if op.opcode in ELEMENTWISE and not (op.opcode == "cast" and self._is_index(op)):
+            same = all(self.step(operand, axis) == 0 for operand in op.operands)
+            return 0 if same else None
         if op.opcode in ("expand_dims", "broadcast", "trans", "cast", "reshape"):
             axes = tuple(range(len(value.type.shape)))
             ((source, follows),) = self.sources(value, axes)
             return self.step(source, follows.index(axis)) if axis in follows else 0
         return None
+
+    @cached_property
+    def _starts(self) -> dict[Value, Value]:
+        """What index tiles start from that a loop carries and adds one number to."""
+        loops = [op for op in walk(self.function.body) if op.opcode == "for"]
+        return {
+            argument: start
+            for loop in loops
+            for argument, start, following in zip(
+                loop.regions[0].arguments[1:],
+                loop.operands[3:],
+                loop.regions[0].ops[-1].operands,
+                strict=True,
+            )
+            if argument.type.shape and self.grows_by(argument, following) is not None
+        }
+
+    def grows_by(self, argument: Value, following: Value) -> Value | None:
+        """Return the scalar that a round adds to a carried index or address, or to a tile of them.
+
+        None where it does something else.
+        """
+        op = self.definition.get(following)
+        if op is None or op.opcode not in ("add", "addptr") or op.operands[0] is not argument:
+            return None
+        step = op.operands[1]
+        if argument.type.shape:
+            offset = self.definition.get(step)
+            if offset is None or offset.opcode != "splat":
+                return None
+            step = offset.operands[0]
+        element = argument.type.element
+        is_index = not isinstance(element, DType) or element in (i32, i64)
+        return step if is_index and step.type.element in (i32, i64) else None
 
     def _is_index(self, op: Op) -> bool:
         kinds = (op.operands[0].type.element, op.result.type.element)

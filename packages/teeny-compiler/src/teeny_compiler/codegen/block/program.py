@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import teeny_triton.language as tl
-from teeny_core import CompileError, DType, i32, i64
+from teeny_core import CompileError, DType
 from teeny_triton import Builder, Target
 from teeny_triton.ir import Block, Op, Type, Value
 from teeny_triton.passes import EFFECTS
@@ -350,7 +350,7 @@ class _Carried:
                 self.scalars.append(number)
                 starts.append(tl.Tile(program.e.scalar(init)))
                 continue
-            step = _uniform_step(program.facts, arguments[number], yields[number])
+            step = program.facts.grows_by(arguments[number], yields[number])
             if step is not None and test is None:
                 self.steps[number] = step
                 starts.append(tl.full((), 0, step.type.element))
@@ -425,19 +425,6 @@ class _Carried:
 def _reads(facts: Facts, value: Value, argument: Value) -> bool:
     axes = tuple(range(len(value.type.shape)))
     return any(found is argument for found, _ in reached(facts, (value,), axes))
-
-
-def _uniform_step(facts: Facts, argument: Value, following: Value) -> Value | None:
-    """Return the scalar that a loop adds to all of a carried index tile, None if it does not."""
-    op = facts.definition.get(following)
-    if op is None or op.opcode not in ("add", "addptr") or op.operands[0] is not argument:
-        return None
-    offset = facts.definition.get(op.operands[1])
-    if offset is None or offset.opcode != "splat":
-        return None
-    element = argument.type.element
-    is_index = not isinstance(element, DType) or element in (i32, i64)
-    return offset.operands[0] if is_index else None
 
 
 def _mark_local(facts: Facts, group: Group) -> None:

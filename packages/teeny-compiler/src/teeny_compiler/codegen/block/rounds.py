@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import teeny_triton.language as tl
-from teeny_core import DType, i32, i64
+from teeny_core import DType, i32
 from teeny_triton import Target
 from teeny_triton.ir import Block, Op, Value
 from teeny_triton.passes import EFFECTS
@@ -86,7 +86,7 @@ def rounds_of(facts: Facts, loop: Op) -> Rounds | None:
     for number, (argument, following) in enumerate(zip(arguments, yields, strict=True)):
         if argument is start:
             continue
-        step = _step(facts, argument, following)
+        step = facts.grows_by(argument, following)
         if step is None or step in varying:
             return None
         steps[number] = step
@@ -110,20 +110,6 @@ def _varying(body: Block) -> set[Value]:
         if not varying.isdisjoint(op.operands):
             varying.update(op.results)
     return varying
-
-
-def _step(facts: Facts, argument: Value, following: Value) -> Value | None:
-    """Return the scalar that a round adds to a carried index or pointer, or to a tile of them."""
-    op = facts.definition.get(following)
-    if op is None or op.opcode not in ("add", "addptr") or op.operands[0] is not argument:
-        return None
-    step = op.operands[1]
-    if argument.type.shape:
-        offset = facts.definition.get(step)
-        if offset is None or offset.opcode != "splat":
-            return None
-        step = offset.operands[0]
-    return step if step.type.element in (i32, i64) else None
 
 
 @dataclass
