@@ -68,7 +68,16 @@ class Evaluator:
 
     def known(self, key: object) -> Operand | None:
         """Return what was computed under a key in a scope that is still open."""
-        return next((scope[key] for scope in reversed(self.scopes) if key in scope), None)
+        name = self.name(key)
+        return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
+
+    def remember(self, key: object, value: Operand) -> None:
+        """Keep what was computed under a key until the scope ends."""
+        self.scopes[-1][self.name(key)] = value
+
+    def name(self, key: object) -> object:
+        """Return under which name a scope keeps what was computed under a key."""
+        return key
 
     def dim(self, dim: Dim) -> Operand:
         """Return a dimension as a number of the kernel."""
@@ -89,7 +98,7 @@ class Evaluator:
         else:
             args = [self.value(arg) for arg in instruction.args]
             result = elementwise.emit(instruction.op, args, instruction.dtype)
-        self.scopes[-1][i] = result
+        self.remember(i, result)
 
     # --- places ------------------------------------------------------------------------------
 
@@ -105,7 +114,7 @@ class Evaluator:
                 cut = tuple(s if d in outer else 0 for d, s in enumerate(strides))
                 step = self.index[last] * self.dim(strides[last])  # type: ignore[operator]
                 found = _plus(self.affine(cut, offset), step)
-            self.scopes[-1][key] = found
+            self.remember(key, found)
         return found
 
     def place(self, strides: Sequence[Dim], offset: Dim) -> Operand:

@@ -9,6 +9,8 @@
             store the values of the row
 
 When the lanes are a kept dim they are walked outside of the phases, and a "row" is a tile of them.
+Some rows are walked together, in the same loops: what each computes then waits less for itself, and
+what is the same for all of them is read once.
 """
 
 from __future__ import annotations
@@ -73,8 +75,10 @@ class Generator(Evaluator):
         self.plan = plan
         self.cache_line = cache_line
         self.phases = Phases(nest, plan)
+        self.rows: list[dict[int, Operand]] = []  # the indices of the rows walked together
+        self.turn = 0  # which of them is at work
         self.keeping = {
-            i: tl.scratch(place.scratch, nest.instructions[i].dtype)
+            i: tl.scratch(place.scratch * plan.together, nest.instructions[i].dtype)
             for i, place in self.phases.kept.items()
             if place.scratch
         }
@@ -83,30 +87,36 @@ class Generator(Evaluator):
 
     def program(self) -> None:
         """Emit one program: its run of rows, and of each its block of lanes."""
-        rows = [self.nest.dims[d] for d in self.plan.rows]
-        count, run = numel(rows), self.plan.rows_per_program
+        count, run = numel(self.nest.dims[d] for d in self.plan.rows), self.plan.rows_per_program
+        together = self.plan.together
         if shapes.equal(count, 1):
-            self.row(0)
+            self.walk(0)
             return
         first = tl.program_id(0).to(i64) * run
-        if run == 1:
-            self.row(first)
+        whole = together == 1 or (isinstance(count, int) and count % together == 0)
+        if run == together and whole:
+            self.walk(first, together)
             return
         last = _minimum(first + run, self.dim(count))
-        with tl.loop(first, last) as (row, _):
-            self.row(row)
+        middle = last
+        if not whole:
+            middle = first + (last - first) // together * together
+        with tl.loop(first, middle, together) as (row, _):
+            self.walk(row, together)
             tl.yield_()
+        if not whole:
+            with tl.loop(middle, last) as (row, _):
+                self.walk(row)
+                tl.yield_()
 
-    def row(self, row: Operand) -> None:
-        """Emit the work of one row; its number gives the index of each row dim."""
+    def walk(self, first: Operand, together: int = 1) -> None:
+        """Emit the work of some rows; the number of each gives its index of each row dim."""
         with self.scope():
-            rest = row
-            for dim in reversed(self.plan.rows[1:]):
-                extent = self.dim(self.nest.dims[dim])
-                self.index[dim] = rest % extent  # type: ignore[operator]
-                rest = rest // extent  # type: ignore[operator]
-            if self.plan.rows:
-                self.index[self.plan.rows[0]] = rest
+            self.rows = [
+                self.row_index(first + turn if turn else first)  # type: ignore[operator]
+                for turn in range(together)
+            ]
+            next(self.turns())
             lane = self.plan.lane
             if self.plan.in_registers and lane is not None:
                 whole = self.nest.dims[lane] == self.plan.tile
@@ -117,6 +127,32 @@ class Generator(Evaluator):
                 self.run_phases()
             else:
                 self.lane_blocks(lane)
+
+    def row_index(self, row: Operand) -> dict[int, Operand]:
+        """Return the index of each row dim at a row."""
+        index: dict[int, Operand] = {}
+        rest = row
+        for dim in reversed(self.plan.rows[1:]):
+            extent = self.dim(self.nest.dims[dim])
+            index[dim] = rest % extent  # type: ignore[operator]
+            rest = rest // extent  # type: ignore[operator]
+        if self.plan.rows:
+            index[self.plan.rows[0]] = rest
+        return index
+
+    def turns(self) -> Iterator[int]:
+        """Let each of the rows that are walked together be at work in turn."""
+        for turn, index in enumerate(self.rows):
+            self.turn = turn
+            self.index.update(index)
+            yield turn
+
+    def name(self, key: object) -> object:
+        """Tell what is computed of one row from the same of the others."""
+        if len(self.rows) < 2:
+            return key
+        dims = self.nest.varies[key] if isinstance(key, int) else key[2]  # type: ignore[index]
+        return (self.turn, key) if any(d in self.plan.rows for d in dims) else key
 
     def lane_blocks(self, lane: int) -> None:
         """Emit the tiles of a kept lane dim that belong to this program."""
@@ -140,11 +176,13 @@ class Generator(Evaluator):
         """Emit all phases of a row."""
         with self.scope():
             for phase in range(self.phases.count):
-                self.row_values(phase)
+                for _ in self.turns():
+                    self.row_values(phase)
                 if self.phases.loops(phase):
                     self.fold(phase)
-                for store in self.phases.stores(phase, of_rows=True):
-                    self.store(store)
+                for _ in self.turns():
+                    for store in self.phases.stores(phase, of_rows=True):
+                        self.store(store)
 
     def row_values(self, phase: int) -> None:
         """Compute what is known of the row before the loops of a phase."""
@@ -157,15 +195,18 @@ class Generator(Evaluator):
         reductions = self.phases.reductions(phase)
         tiles = [self.accumulator(i) for i in reductions]
         shape = () if self.lanes is None else self.lanes.shape
-        inits = [part for a in tiles for part in a.start(shape)]
-        self.prepare(phase)
+        inits = [part for _ in self.rows for a in tiles for part in a.start(shape)]
+        for _ in self.turns():
+            self.prepare(phase)
         if self.phases.inner:
             results = self.level(phase, 1, tiles, tuple(inits))
         else:
             results = self.innermost(phase, tiles, None)
         folded_lanes = self.plan.lane is not None and self.nest.reduced[self.plan.lane]
-        for i, accumulator_, parts in zip(reductions, tiles, _split(results, tiles), strict=True):
-            self.scopes[-1][i] = accumulator_.finish(parts, across_lanes=folded_lanes)
+        split = iter(_split(results, tiles * len(self.rows)))
+        for _ in self.turns():
+            for i, accumulator_ in zip(reductions, tiles, strict=True):
+                self.remember(i, accumulator_.finish(next(split), across_lanes=folded_lanes))
 
     def accumulator(self, i: int) -> Accumulator:
         """Return how a reduction accumulates."""
@@ -181,7 +222,8 @@ class Generator(Evaluator):
             return self.innermost(phase, tiles, carried)
 
         def body(values: tuple[Tile, ...]) -> tuple[Tile, ...]:
-            self.loop_values(phase, level)
+            for _ in self.turns():
+                self.loop_values(phase, level)
             return self.level(phase, level + 1, tiles, values)
 
         if level > len(self.plan.folds):
@@ -200,12 +242,12 @@ class Generator(Evaluator):
         """Compute, or read back, what is known once the index of a level is."""
         self.prepare(phase)
         for i in sorted(self.phases.work[phase]):
-            if self.phases.levels[i] != level:
+            if self.phases.levels[i] != level or self.known(i) is not None:
                 continue
             place = self.phases.kept.get(i)
             if place is not None and place.phase < phase:
                 pointer = self.kept_address(i, place)
-                self.scopes[-1][i] = tl.load(pointer, None if place.scratch else self.mask)
+                self.remember(i, tl.load(pointer, None if place.scratch else self.mask))
                 continue
             self.compute(i)
             if phase == 1:
@@ -228,7 +270,7 @@ class Generator(Evaluator):
             return
         if len(plan.rows) != 1 or view.strides[plan.rows[0]] == 0 or view.strides[plan.lane] != 1:
             return
-        step = self.dim(view.strides[plan.rows[0]])
+        step = self.dim(view.strides[plan.rows[0]]) * len(self.rows)  # type: ignore[operator]
         pointer = self.addresses[instruction.operand] + self.affine(view.strides, view.offset)
         for ahead in range(0, plan.tile, max(1, self.cache_line // instruction.dtype.itemsize)):
             tl.prefetch(pointer + step + ahead)
@@ -245,7 +287,7 @@ class Generator(Evaluator):
         lane = self.plan.lane
         skipped = lane if lane is not None and not self.nest.reduced[lane] else None
         strides = tuple(0 if d == skipped else s for d, s in enumerate(place.view.strides))
-        pointer = self.keeping[i] + self.affine(strides, 0)
+        pointer = self.keeping[i] + self.turn * place.scratch + self.affine(strides, 0)
         return pointer if self.lanes is None else pointer + self.lanes
 
     def prepare(self, phase: int) -> None:
@@ -260,17 +302,20 @@ class Generator(Evaluator):
         self, phase: int, tiles: list[Accumulator], carried: tuple[Tile, ...] | None
     ) -> tuple[Tile, ...]:
         """Emit the stores and accumulations at one index, which is the only one without carried."""
-        for store in self.phases.stores(phase, of_rows=False):
-            self.store(store)
         shape = () if self.lanes is None else self.lanes.shape
         folded_lanes = self.plan.lane is not None and self.nest.reduced[self.plan.lane]
         mask = self.mask if folded_lanes else None
         updated: list[Tile] = []
         reductions = self.phases.reductions(phase)
-        held = [None] * len(tiles) if carried is None else _split(carried, tiles)
-        for i, acc, parts in zip(reductions, tiles, held, strict=True):
-            args = [self.value(a).broadcast_to(shape) for a in self.nest.instructions[i].args]
-            updated += acc.first(args, mask) if parts is None else acc.add(parts, args, mask)
+        count = len(tiles) * len(self.rows)
+        held = iter([None] * count if carried is None else _split(carried, tiles * len(self.rows)))
+        for _ in self.turns():
+            for store in self.phases.stores(phase, of_rows=False):
+                self.store(store)
+            for i, acc in zip(reductions, tiles, strict=True):
+                args = [self.value(a).broadcast_to(shape) for a in self.nest.instructions[i].args]
+                parts = next(held)
+                updated += acc.first(args, mask) if parts is None else acc.add(parts, args, mask)
         return tuple(updated)
 
     def store(self, store: Store) -> None:

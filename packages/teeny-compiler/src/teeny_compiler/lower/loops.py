@@ -20,6 +20,10 @@ REGISTERS_PER_TILE = 4
 REGISTERS_PER_ROW = 8
 """A folded row of at most this many registers is one tile, kept there from phase to phase."""
 
+REGISTERS_PER_SHORT_ROW = 16
+MOST_ROWS = 4
+"""Rows of at most so many registers are walked together, at most so many of them."""
+
 WORK_PER_PROGRAM = 16 * 1024
 """Elements that one program handles, where the size is known: tens of microseconds at most."""
 
@@ -30,6 +34,7 @@ class LoopPlan:
 
     `lane` is None for a single value. `lane_block` is the part of a kept lane dim that one
     program walks, 0 when it walks all of it. With `in_registers` a tile is a whole folded row.
+    `together` rows are walked in the same loops.
     """
 
     lane: int | None
@@ -39,6 +44,7 @@ class LoopPlan:
     rows_per_program: int
     lane_block: int
     in_registers: bool = False
+    together: int = 1
 
     def grid(self, nest: Nest) -> tuple[Dim, ...]:
         """Return the numbers of programs: runs of rows, then blocks of lanes."""
@@ -64,9 +70,32 @@ def plan_loops(nest: Nest, target: Target) -> LoopPlan:
         block = 0
     work = max(1, folded * (min(lanes, block) if block else lanes))
     run = max(1, WORK_PER_PROGRAM // work)
+    many = 1 if row and folds else _together(nest, lane, folds, target)
+    run = -(-run // many) * many
     if row and not folds:
-        return LoopPlan(lane, row, rows, folds, run, block, in_registers=True)
-    return LoopPlan(lane, tile, rows, folds, run, block)
+        return LoopPlan(lane, row, rows, folds, run, block, in_registers=True, together=many)
+    if many > 1:
+        tile = target.lanes(f32) * REGISTERS_PER_TILE // 2
+    return LoopPlan(lane, tile, rows, folds, run, block, together=many)
+
+
+def _together(nest: Nest, lane: int | None, folds: tuple[int, ...], target: Target) -> int:
+    """How many rows to walk at once: some where they are short, folded, and then written.
+
+    What a row computes after a reduction waits for its end, which takes about as long as a few
+    registers of the row; meanwhile the others have something to do.
+    """
+    if lane is None or folds or not nest.reduced[lane] or not target.vector_bits:
+        return 1
+    extent = nest.dims[lane]
+    rows = numel(d for d, folded in zip(nest.dims, nest.reduced, strict=True) if not folded)
+    written = any(lane in dims_of(store.view) for store in nest.stores)
+    if not written or not isinstance(extent, int) or (isinstance(rows, int) and rows < MOST_ROWS):
+        return 1
+    registers = -(-extent // target.lanes(f32))
+    if registers > REGISTERS_PER_SHORT_ROW:
+        return 1
+    return MOST_ROWS // 2 if 2 < registers <= REGISTERS_PER_ROW else MOST_ROWS
 
 
 def lane_of(nest: Nest) -> int | None:
