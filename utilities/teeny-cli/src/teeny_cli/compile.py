@@ -32,8 +32,8 @@ def compile_model(
         str | None,
         typer.Option(
             metavar="STAGE",
-            help="graph, fxgraph, optimised, schedule, tile, llvm or asm; depends on the device. "
-            "The first, if it is not given; of a kernel it is tile.",
+            help="graph, fxgraph, optimised, schedule, tile, llvm, asm or object; depends on the "
+            "device. The first, if it is not given; of a kernel it is tile.",
         ),
     ] = None,
     explain: Annotated[
