@@ -1,7 +1,8 @@
-"""Rows that are walked more than once bring the next row into the cache."""
+"""What kernels say about the caches: which rows come next, and which results do not stay."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from teeny_compiler.target import host_target
 from teeny_triton.ir import walk
 
 WIDTH = 4096
+CACHED = replace(host_target(), l3_bytes=8 << 20)
 
 
 def prefetches(function: Any) -> int:
@@ -30,3 +32,26 @@ def test_the_second_walk_asks_for_the_next_row(function: Any) -> None:
 @pytest.mark.parametrize("function", [lambda x: x.sum(-1), lambda x: x.sum(0), lambda x: x + 1])
 def test_what_is_walked_once_asks_for_nothing(function: Any) -> None:
     assert prefetches(function) == 0
+
+
+def streamed(function: Any, *shape: Any) -> list[bool]:
+    """Return for each store whether it passes the caches."""
+    graph = tn.trace(function, tn.SymTensor.input(tn.f32, shape))
+    (step,) = make_schedule(FXGraph.from_graph(graph), CACHED, templates=()).steps
+    stores = [op for op in walk(step.function.body) if op.opcode == "store"]
+    return [op.attrs.get("cache") == ".cs" for op in stores]
+
+
+def test_what_the_caches_cannot_hold_is_written_past_them() -> None:
+    rows = CACHED.l3_bytes // (2 * 4 * WIDTH)  # in and out fill the last cache
+    assert streamed(lambda x: x + 1, rows * WIDTH) == [True]
+    assert streamed(lambda x: x - x.mean(-1, keepdims=True), rows, WIDTH) == [True]
+    assert streamed(lambda x: x + 1, rows * WIDTH // 2) == [False]
+    assert not any(streamed(lambda x: x + 1, "n"))
+
+
+def test_what_a_later_walk_reads_back_stays_in_the_caches() -> None:
+    wide = CACHED.l3_bytes // 32  # too wide for scratch: what waits lies in the result
+    stores = streamed(lambda x: x.exp() / x.exp().sum(-1, keepdims=True), 8, wide)
+    assert stores
+    assert not any(stores)

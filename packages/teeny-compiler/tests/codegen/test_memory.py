@@ -8,6 +8,7 @@ import mmap
 import numpy as np
 import pytest
 import teeny_triton.language as tl
+from teeny_compiler.codegen.llvm import is_x86
 from teeny_core import bf16, bool_, f32, f64, i8, i16, i32, i64
 from teeny_triton import Ptr, build_function
 
@@ -234,3 +235,27 @@ def test_an_empty_grid_runs_nothing(load, host):
     for grid in ((0, 1, 1), (1, 0, 1), (0, 0, 0)):
         kernel(grid, [o])
     assert o[0] == 0
+
+
+@pytest.mark.parametrize("dtype", [f32, f64, bf16, i8], ids=str)
+def test_streamed_stores_write_at_any_address(load, target, dtype):
+    """Past the caches where whole vectors are aligned; the lines in between are left alone."""
+    block = 256
+    with build_function("streamed", [("x", Ptr[dtype]), ("o", Ptr[dtype])]) as f:
+        x, o = f.arguments
+        index = tl.program_id(0) * block + tl.arange(0, block)
+        tl.store(o + index, tl.load(x + index), cache_modifier=".cs")
+    kernel = load(f.function, target)
+    assert ("!nontemporal" in kernel.text) == ("sfence" in kernel.text)
+    if dtype == f32:
+        assert ("sfence" in kernel.text) == bool(is_x86(target.triple) and target.vector_bits)
+    whole = np.zeros(3 * block + 256, dtype.numpy)
+    first = -(whole.ctypes.data // whole.itemsize) % (64 // whole.itemsize)
+    for shift in (0, 1, 16 // whole.itemsize, 32 // whole.itemsize):
+        whole[...] = 1
+        place = slice(first + shift, first + shift + 2 * block)
+        x = np.zeros(2 * block, dtype.numpy)
+        fill(x, shift)
+        kernel((2,), [x, whole[place]])
+        np.testing.assert_array_equal(whole[place], x)
+        assert (np.delete(whole, np.r_[place]) == 1).all()

@@ -56,7 +56,7 @@ def generate(nest: Nest, target: Target, name: str) -> Kernel:
         if turn is not None:
             Square(nest, turn, addresses, sizes).program()
         else:
-            Generator(nest, plan, addresses, sizes, target.cache_line).program()
+            Generator(nest, plan, addresses, sizes, target).program()
     return Kernel(build.function, (turn or plan).grid(nest), scalars)
 
 
@@ -69,12 +69,14 @@ class Generator(Evaluator):
         plan: LoopPlan,
         addresses: Mapping[int, Tile],
         sizes: Mapping[Expr, Tile],
-        cache_line: int,
+        target: Target,
     ) -> None:
         super().__init__(nest, plan.lane, plan.tile, addresses, sizes)
         self.plan = plan
-        self.cache_line = cache_line
+        self.cache_line = target.cache_line
         self.phases = Phases(nest, plan)
+        traffic = nest.traffic
+        self.streams = isinstance(traffic, int) and traffic >= target.l3_bytes
         self.rows: list[dict[int, Operand]] = []  # the indices of the rows walked together
         self.turn = 0  # which of them is at work
         self.keeping = {
@@ -319,12 +321,19 @@ class Generator(Evaluator):
         return tuple(updated)
 
     def store(self, store: Store) -> None:
-        """Write a value at this index."""
+        """Write a value at this index: past the caches where these cannot hold what is touched.
+
+        What was written first would leave them before the last; and a line that is written as a
+        whole need not be read before.
+        """
         value = self.value(store.value)
         tiled = self.is_tiled(store.view)
         if tiled and self.lanes is not None:
             value = value.broadcast_to(self.lanes.shape)
-        tl.store(self.address(store.operand, store.view), value, self.mask if tiled else None)
+        mask = self.mask if tiled else None
+        again = store.operand in self.phases.read | self.phases.read_back
+        past = ".cs" if tiled and self.streams and not again else ""
+        tl.store(self.address(store.operand, store.view), value, mask, cache_modifier=past)
 
     # --- loops -------------------------------------------------------------------------------
 

@@ -100,6 +100,15 @@ class Phases:
         """The operands that are read as values."""
         return frozenset(i.operand for i in self.nest.instructions)
 
+    @cached_property
+    def read_back(self) -> frozenset[int]:
+        """The operands in whose memory a value waits for later phases."""
+        return frozenset(
+            place.operand
+            for i, place in self.kept.items()
+            if any(i in work for work in self.work[place.phase + 1 :])
+        )
+
     def is_row_store(self, store: Store) -> bool:
         """Whether a store happens once for each row."""
         level = max(map(self.level_of, dims_of(store.view)), default=0)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from teeny_compiler.codegen.builder import (
     BITS,
     I32,
+    I64,
     PTR,
     TRUE,
     VOID,
@@ -16,6 +19,10 @@ from teeny_compiler.codegen.cpu.context import Context
 from teeny_compiler.codegen.cpu.lanes import LaneMask
 from teeny_compiler.codegen.cpu.layout import ceil_power
 from teeny_compiler.codegen.llvm import is_x86
+
+SMALLEST_REGISTER = 128  # bits
+STREAMED = "!0"
+"""What LLVM wants to be told of a store past the caches."""
 
 
 def can_mask(c: Context, scalar: str) -> bool:
@@ -39,6 +46,46 @@ def read(
 def write(c: Context, pointer: Operand, value: Operand, align: int) -> None:
     """Store a scalar or a whole vector."""
     c.b.effect(f"store {value}, {pointer}, align {align}")
+
+
+def can_stream(c: Context, type: LType) -> bool:
+    """Whether the machine stores a vector past its caches: x86 does, from 16 bytes on.
+
+    AArch64 has such stores for pairs of registers, which few machines heed.
+    """
+    if not is_x86(c.target.triple) or c.lanes == 1 or type.scalar == "ptr":
+        return False
+    return type.lanes * BITS[type.scalar] >= SMALLEST_REGISTER
+
+
+def stream(c: Context, pointer: Operand, values: Sequence[Operand]) -> None:
+    """Store whole vectors one after another past the caches, where `pointer` is aligned to them.
+
+    Others see such stores in order only after a fence: see `fence`.
+    """
+    scalar, lanes = values[0].type
+    size = lanes * BITS[scalar] // 8
+    low = c.b.binary("and", c.b.convert("ptrtoint", pointer, "i64"), constant(I64, size - 1))
+    aligned, other, after = c.b.new_block(), c.b.new_block(), c.b.new_block()
+    places = [c.b.offset(pointer, scalar, lanes * k) for k in range(len(values))]
+    c.b.branch(c.b.compare("icmp eq", low, constant(I64, 0)), aligned, other)
+    c.b.place(aligned)
+    for place, value in zip(places, values, strict=True):
+        c.b.effect(f"store {value}, {place}, align {size}, !nontemporal {STREAMED}")
+    c.b.jump(after)
+    c.b.place(other)
+    for place, value in zip(places, values, strict=True):
+        write(c, place, value, BITS[scalar] // 8)
+    c.b.jump(after)
+    c.b.place(after)
+    c.streams = True
+
+
+def fence(c: Context) -> None:
+    """Put the stores of `stream` before all that follows."""
+    if c.streams:
+        c.b.constants.append(f"{STREAMED} = !{{i32 1}}")
+        c.b.call("llvm.x86.sse.sfence", VOID)
 
 
 def read_if(

@@ -17,18 +17,21 @@ from teeny_compiler.codegen.cpu.linear import Bounds
 class Context:
     """What all emitters share: the builder, the machine, the width, and what is known.
 
-    `known` holds ranges of registers; `roots` says from which parameter or scratch memory a pointer
-    derives, and `private` which of those no other pointer reaches; `pending` are loads whose
-    instructions are not written yet.
+    `known` holds ranges of registers, `multiples` known divisors of them; `roots` says from which
+    parameter or scratch memory a pointer derives, and `private` which of those no other pointer
+    reaches; `pending` are loads whose instructions are not written yet. `streams`: stores that pass
+    the caches have been written.
     """
 
     b: Builder
     target: Target
     lanes: int
     known: dict[Operand, Bounds] = field(default_factory=dict)
+    multiples: dict[Operand, int] = field(default_factory=dict)
     roots: dict[Operand, object] = field(default_factory=dict)
     private: set[object] = field(default_factory=set)
     pending: list[Pending] = field(default_factory=list)
+    streams: bool = False
 
     def pieces(self, shape: tuple[int, ...]) -> tuple[Piece, ...]:
         """Cut a tile into vectors."""

@@ -18,6 +18,7 @@ from teeny_triton.ir import Function, Op, Parameter, Pointer, Type, walk
 
 from teeny_compiler.codegen.builder import I64, Builder, LType, Operand, Phi, constant
 from teeny_compiler.codegen.cpu import (
+    access,
     control,
     debug,
     elementwise,
@@ -137,6 +138,7 @@ def _programs(e: Emitter, function: Function) -> None:
             _join(phi, (begin, before.label), (moved, latch.label))
         b.branch(b.compare("icmp slt", following, last), header, after)
     b.place(after)
+    access.fence(c)
     b.block.terminator = "ret void"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teeny_triton.ir import Op, Pointer
 
-from teeny_compiler.codegen.builder import PTR, Operand
+from teeny_compiler.codegen.builder import PTR, LType, Operand
 from teeny_compiler.codegen.cpu import access, atomic, linear
 from teeny_compiler.codegen.cpu.context import Context
 from teeny_compiler.codegen.cpu.emitter import Emitter
@@ -28,6 +28,8 @@ from teeny_compiler.codegen.cpu.types import element_bytes, memory_scalar
 from teeny_compiler.codegen.cpu.values import Index, Lazy, Tile, Uniform, index_of
 
 SCRATCH = Operand(PTR, "%scratch")
+STREAMING = ".cs"
+"""The cache modifier of what will not be read soon."""
 
 
 def store(e: Emitter, op: Op) -> None:
@@ -40,6 +42,8 @@ def store(e: Emitter, op: Op) -> None:
         pointer, item = place.pointers.item(c, 0), to_memory(c, value.item(c, 0))
         access.write_if(c, place.condition(c, 0), pointer, item, place.align)
         return
+    if op.attrs.get("cache") == STREAMING and _stream(c, place, value):
+        return
     axis = run_axis(place.pointers)
     if axis is not None:
         shape = place.pointers.shape
@@ -49,6 +53,22 @@ def store(e: Emitter, op: Op) -> None:
         active = place.active(c, k, piece)
         if not active.is_empty:
             _store_piece(c, place, k, piece, active, value)
+
+
+def _stream(c: Context, place: Place, tile: Tile) -> bool:
+    """Store whole vectors in a row past the caches; whether that was possible."""
+    pointers, cut = place.pointers, c.pieces(place.pointers.shape)
+    if place.mask is not None or not isinstance(pointers, Index) or len(pointers.shape) != 1:
+        return False
+    type = LType(place.scalar, c.lanes)
+    in_a_row = all(chunk(pointers.form, piece).is_consecutive for piece in cut)
+    whole = all(piece.count == c.lanes for piece in cut)
+    if not (in_a_row and whole and access.can_stream(c, type)):
+        return False
+    values = [to_memory(c, tile.vector(c, k)) for k in range(len(cut))]
+    start = linear.address(c.b, chunk(pointers.form, cut[0]).base, place.scalar)
+    access.stream(c, start, values)
+    return True
 
 
 def _store_piece(
