@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -143,6 +144,13 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(module, "MOST_FLOPS", 3)
     assert horizontal(launches) == launches
+
+
+def test_what_fills_much_of_the_arena_joins_nothing_before_it() -> None:
+    add = parse(ADD)
+    filling = replace(launch(add, 2, 3), made=module.MOST_MADE_BYTES + 1)
+    assert horizontal([launch(add, 0, 1), filling]) == [launch(add, 0, 1), filling]
+    assert len(horizontal([filling, launch(add, 0, 1)])) == 1
 
 
 SHAPES = [(4, 3), (7,), (2, 3, 5), (), (33,), (1, 40)]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from teeny_triton.launch import Choose, ScalarArg, Template
 from teeny_triton.target import Target
 
 from teeny_compiler.fxgraph import FXGraph
-from teeny_compiler.lower.call import Calls, Place, StorageArg
+from teeny_compiler.lower.call import Call, Calls, Place, StorageArg
 from teeny_compiler.lower.kernels import NestKernels
 from teeny_compiler.lower.templates import TemplateLowering, installed_templates, offers
+from teeny_compiler.nest.estimate import estimate
 from teeny_compiler.nest.read import placed, read_group
 from teeny_compiler.schedule.fixed import fixed_values
 from teeny_compiler.schedule.fuse import describe, fuse
@@ -93,11 +95,17 @@ class _Assembly:
             for k, (size, dtype) in enumerate(calls.temps):
                 kind: BufferKind = "prepared" if k in calls.kept and not whole else "arena"
                 self.buffers.append(Buffer(f"t{number}_{k}", kind, (size,), dtype))
-            for call in calls.calls:
-                launches.append(Launch(call, tuple(_buffer(a, first) for a in call.arguments)))
+            launches += [self.launch(call, first) for call in calls.calls]
         before = [launch for launch, is_once in zip(launches, once, strict=True) if is_once]
         rest = [launch for launch, is_once in zip(launches, once, strict=True) if not is_once]
         self.before, self.run = before, horizontal(rest)
+
+    def launch(self, call: Call, first_temp: int) -> Launch:
+        """Return a launch over numbers of buffers."""
+        found = Launch(call, tuple(_buffer(a, first_temp) for a in call.arguments))
+        written = (self.buffers[i] for i in found.writes)
+        made = sum(estimate(buffer.nbytes) for buffer in written if buffer.kind == "arena")
+        return replace(found, made=made)
 
     def schedule(self) -> Schedule:
         """Return the finished schedule."""

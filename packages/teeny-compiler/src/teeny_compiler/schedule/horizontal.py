@@ -35,16 +35,23 @@ MOST_OPS = 1500
 NEAR, MOST_FAR_BYTES = 32, 1 << 18
 """Launches further apart are combined only with little traffic: what they read or write is kept."""
 
+MOST_MADE_BYTES = 1 << 18
+"""Memory of the arena that a launch may fill to join others before it: it is filled longer then."""
+
 MOST_OPEN = 16
 """Combined kernels at a time that further launches may join."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A call, and the buffer behind each of its arguments, None for a scalar."""
+    """A call, and the buffer behind each of its arguments, None for a scalar.
+
+    `made` are the bytes of the arena that it writes, about.
+    """
 
     call: Call
     buffers: tuple[int | None, ...]
+    made: int = 0
 
     @property
     def writes(self) -> frozenset[int]:
@@ -126,6 +133,8 @@ class _Fuser:
         if unit.floats != other.floats or unit.ops + other.ops > MOST_OPS:
             return False
         if unit.parameters + other.parameters > MOST_PARAMETERS:
+            return False
+        if self.launches[number].made > MOST_MADE_BYTES:
             return False
         if number - first > NEAR and max(map(self.traffic, (first, number))) > MOST_FAR_BYTES:
             return False
