@@ -170,6 +170,9 @@ def vjp(function: Function, *primals: Tree) -> tuple[Any, Function]:
     Args:
         function: takes and returns tensors, or trees of them.
         primals: its arguments.
+
+    The pullback takes gradients in the structure of the value and gives them in that of `primals`;
+    a `GradientError` says where their number differs.
     """
     fresh = mapped(_alias, primals)
     value = function(*fresh)

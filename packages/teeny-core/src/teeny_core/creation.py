@@ -30,33 +30,36 @@ def from_dlpack(data: Any) -> Tensor:
 
 
 def full(shape: Sequence[Dim], value: Scalar, dtype: DTypeLike | None = None) -> AnyTensor:
-    """Return a tensor that is `value` everywhere; symbolic where the shape is."""
+    """Return a tensor that is `value` everywhere; symbolic where the shape is.
+
+    Without a dtype a float makes f32, an integer i64, a bool bool.
+    """
     target = _type_of(value) if dtype is None else to_dtype(dtype)
     return _wrap(ops.full(tuple(shape), value, target))
 
 
 def zeros(*shape: Dim | Sequence[Dim], dtype: DTypeLike = f32) -> AnyTensor:
-    """Return a tensor of zeros."""
+    """Return zeros, of extents or of one shape; symbolic where the shape is."""
     return full(flat(shape), 0, dtype)
 
 
 def ones(*shape: Dim | Sequence[Dim], dtype: DTypeLike = f32) -> AnyTensor:
-    """Return a tensor of ones."""
+    """Return ones, of extents or of one shape; symbolic where the shape is."""
     return full(flat(shape), 1, dtype)
 
 
 def full_like(x: AnyTensor, value: Scalar, dtype: DTypeLike | None = None) -> AnyTensor:
-    """Return a tensor of the shape and type of x that is `value` everywhere."""
+    """Return `value` everywhere, in the shape of x, and in its type unless another is given."""
     return full(x.shape, value, x.dtype if dtype is None else dtype)
 
 
 def zeros_like(x: AnyTensor, dtype: DTypeLike | None = None) -> AnyTensor:
-    """Return zeros of the shape and type of x."""
+    """Return zeros of the shape of x, and of its type unless another is given."""
     return full_like(x, 0, dtype)
 
 
 def ones_like(x: AnyTensor, dtype: DTypeLike | None = None) -> AnyTensor:
-    """Return ones of the shape and type of x."""
+    """Return ones of the shape of x, and of its type unless another is given."""
     return full_like(x, 1, dtype)
 
 
@@ -94,7 +97,7 @@ def eye(rows: Dim, columns: Dim | None = None, *, dtype: DTypeLike = f32) -> Any
 
 
 def one_hot(index: AnyTensor, classes: int, *, dtype: DTypeLike = f32) -> AnyTensor:
-    """Return [*index.shape, classes]: one at the place given, zeros else."""
+    """Return [*index.shape, classes]: one at the place given, zeros else; no place, all zeros."""
     shape = (*index.shape, classes)
     places = ops.iota(shape, len(shape) - 1, index.dtype)
     spread = index.unsqueeze(-1).broadcast_to(shape)
@@ -102,12 +105,20 @@ def one_hot(index: AnyTensor, classes: int, *, dtype: DTypeLike = f32) -> AnyTen
 
 
 def tril(x: AnyTensor, diagonal: int = 0) -> AnyTensor:
-    """Return matrices with zeros above a diagonal, counted upwards from the main one."""
+    """Return matrices (..., M, N) with zeros above a diagonal, counted upwards from the main one.
+
+    Raises:
+        ShapeError: x has fewer than two axes.
+    """
     return _triangle(x, lambda row, column: ops.le(column, row), diagonal)
 
 
 def triu(x: AnyTensor, diagonal: int = 0) -> AnyTensor:
-    """Return matrices with zeros below a diagonal, counted upwards from the main one."""
+    """Return matrices (..., M, N) with zeros below a diagonal, counted upwards from the main one.
+
+    Raises:
+        ShapeError: x has fewer than two axes.
+    """
     return _triangle(x, lambda row, column: ops.ge(column, row), diagonal)
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 
 class TeenyError(Exception):
-    """Root of all errors that teeny raises on purpose."""
+    """Root of all errors that teeny raises on purpose.
+
+    `message` is one readable text; `hint` says what can be done, or is None. `str` gives both.
+    """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -36,7 +39,7 @@ class OpError(TeenyError, ValueError):
 
 
 class GraphError(TeenyError, ValueError):
-    """A graph that breaks its own rules."""
+    """A graph that breaks its own rules: what `Graph.verify` finds."""
 
 
 class TraceError(TeenyError, RuntimeError):
@@ -44,7 +47,7 @@ class TraceError(TeenyError, RuntimeError):
 
 
 class GradientError(TeenyError, RuntimeError):
-    """A gradient that does not exist."""
+    """A gradient that does not exist: of integers, or of a result that is no scalar."""
 
 
 class DeviceError(TeenyError, RuntimeError):
@@ -52,7 +55,7 @@ class DeviceError(TeenyError, RuntimeError):
 
 
 class ConfigError(TeenyError, ValueError):
-    """A setting with a value outside its valid ones."""
+    """A setting, option or argument of a command with a value outside its valid ones."""
 
 
 class LoadError(TeenyError, ValueError):
@@ -60,11 +63,11 @@ class LoadError(TeenyError, ValueError):
 
 
 class DataError(TeenyError, ValueError):
-    """Input data that is missing or damaged."""
+    """Input data that is missing or damaged: a file of images, a picture."""
 
 
 class CompileError(TeenyError, RuntimeError):
-    """A graph that the compiler cannot lower."""
+    """A graph that the compiler cannot lower, or a stage that it does not have."""
 
 
 class KernelError(TeenyError, ValueError):

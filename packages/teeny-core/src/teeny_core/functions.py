@@ -46,17 +46,27 @@ def concat(tensors: Sequence[Operand], axis: int = 0) -> AnyTensor:
 
 
 def cat(tensors: Sequence[Operand], axis: int = 0) -> AnyTensor:
-    """Return `concat(tensors, axis)`."""
+    """Return tensors joined along an axis: `concat` by the name that PyTorch has."""
     return concat(tensors, axis)
 
 
 def stack(tensors: Sequence[Operand], axis: int = 0) -> AnyTensor:
-    """Return tensors of one shape joined along a new axis."""
+    """Return tensors of one shape joined along a new axis, a place of the result.
+
+    Raises:
+        ShapeError: when there is none, or shapes differ.
+    """
     return concat([as_tensor(tensor).unsqueeze(axis) for tensor in tensors], axis)
 
 
 def matmul(x: Operand, y: Operand) -> AnyTensor:
-    """Return the matrix product."""
+    """Return the matrix product (..., M, K) @ (..., K, N): (..., M, N), leading axes broadcast.
+
+    Vectors stand for a row at the left and a column at the right, whose axes the result lacks.
+
+    Raises:
+        ShapeError: the inner extents differ, or an operand is a scalar.
+    """
     return as_tensor(x).matmul(as_tensor(y))
 
 

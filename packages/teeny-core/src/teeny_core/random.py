@@ -75,7 +75,11 @@ def bits(shape: Shape) -> AnyTensor:
 
 
 def rand(*shape: Dim | Sequence[Dim], dtype: DTypeLike = f32) -> AnyTensor:
-    """Return uniform floats in [0, 1), multiples of 2^-24."""
+    """Return uniform floats in [0, 1), multiples of 2^-24 before they are rounded to `dtype`.
+
+    Raises:
+        DTypeError: `dtype` is no type of floats.
+    """
     target = _float(dtype)
     fraction = (bits(flat(shape)) >> 8).cast(f32) * 2.0**-24
     return fraction.cast(target)
@@ -84,7 +88,11 @@ def rand(*shape: Dim | Sequence[Dim], dtype: DTypeLike = f32) -> AnyTensor:
 def uniform(
     shape: Sequence[Dim], low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike = f32
 ) -> AnyTensor:
-    """Return uniform floats in [low, high)."""
+    """Return uniform floats in [low, high), where rounding may give `high` itself.
+
+    Raises:
+        DTypeError: `dtype` is no type of floats.
+    """
     target = _float(dtype)
     return (rand(shape) * (high - low) + low).cast(target)
 
@@ -94,6 +102,9 @@ def randn(*shape: Dim | Sequence[Dim], dtype: DTypeLike = f32) -> AnyTensor:
 
     Source: Box, Muller, "A note on the generation of random normal deviates", Annals of
     Mathematical Statistics 29(2), 1958.
+
+    Raises:
+        DTypeError: `dtype` is no type of floats.
     """
     target = _float(dtype)
     extents = flat(shape)
@@ -105,7 +116,10 @@ def randn(*shape: Dim | Sequence[Dim], dtype: DTypeLike = f32) -> AnyTensor:
 def normal(
     shape: Sequence[Dim], mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike = f32
 ) -> AnyTensor:
-    """Return floats of the normal distribution."""
+    """Return floats of the normal distribution with a mean and a standard deviation.
+
+    Source and errors: those of `randn`.
+    """
     target = _float(dtype)
     return (randn(shape) * std + mean).cast(target)
 

@@ -295,7 +295,11 @@ class range:  # noqa: N801 - the name of the built-in that it stands for
 
 
 def static_range(start: int, stop: int | None = None, step: int = 1) -> Iterator[int]:
-    """Count in Python: the body is unrolled."""
+    """Count in Python, as `range` does: the body is unrolled.
+
+    Raises:
+        KernelError: a bound is no Python integer.
+    """
     lower, upper = (0, start) if stop is None else (start, stop)
     for bound in (lower, upper, step):
         if not isinstance(bound, int):

@@ -22,7 +22,11 @@ def num_programs(axis: int) -> Tile:
 
 
 def arange(start: int, end: int) -> Tile:
-    """Return `start, start + 1, ... end - 1` as i32; the length need not be a power of two."""
+    """Return `start, start + 1, ... end - 1` as i32; the length need not be a power of two.
+
+    Raises:
+        KernelError: a bound is no Python integer, or nothing lies between them.
+    """
     for bound in (start, end):
         if not isinstance(bound, int):
             raise KernelError(
@@ -40,7 +44,7 @@ def full(shape: int | tuple[int, ...], value: Operand, dtype: DTypeLike | None =
 
 
 def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = f32) -> Tile:
-    """Return a tile of zeros."""
+    """Return a tile of zeros; of `()`, a scalar."""
     return full(shape, 0, dtype)
 
 

@@ -29,7 +29,7 @@ def static_assert(condition: object, message: str = "") -> None:
 
 
 def static_print(*values: object, sep: str = " ", end: str = "\n") -> None:
-    """Print while the kernel is built."""
+    """Print Python values, and the types of tiles, while the kernel is built; as `print` does."""
     print(*values, sep=sep, end=end)
 
 

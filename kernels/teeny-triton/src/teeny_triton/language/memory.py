@@ -28,6 +28,10 @@ def load(
     The pointer, the mask and `other` broadcast together. Masked-off lanes touch no memory.
     Through a block pointer a whole block is read; along the axes in `boundary_check` elements
     outside of the tensor give 0, or NaN by the `padding_option` "nan".
+
+    Raises:
+        KernelError: `pointer` is none, shapes do not broadcast, `other` comes without a mask, or a
+            block pointer is given a mask, or a plain one a `boundary_check`.
     """
     if isinstance(pointer, BlockPointer):
         _no_mask(mask, other)
@@ -69,6 +73,10 @@ def store(
 
     Through a block pointer a whole block is written, along the axes in `boundary_check` as far as
     it lies in the tensor.
+
+    Raises:
+        KernelError: `pointer` is none, shapes do not broadcast, or a block pointer is given a mask,
+            or a plain one a `boundary_check`.
     """
     if isinstance(pointer, BlockPointer):
         _no_mask(mask, None)
@@ -111,7 +119,11 @@ def _before_merging(operands: tuple[Value, ...]) -> tuple[Value, ...]:
 
 
 def address_of(pointer: Operand) -> Value:
-    """Return a pointer, or tile of pointers, as a value."""
+    """Return a pointer, or tile of pointers, as a value.
+
+    Raises:
+        KernelError: it is no pointer.
+    """
     value = raw(pointer)
     if not isinstance(value, Value) or not value.type.is_pointer:
         found = value.type if isinstance(value, Value) else repr(value)

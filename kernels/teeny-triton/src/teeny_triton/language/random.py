@@ -75,17 +75,17 @@ def randint4x(seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> Four:
 
 
 def randint(seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> Tile:
-    """Return u32 random bits of the shape of `offset`."""
+    """Return u32 random bits of the shape of `offset`, the first of `randint4x`."""
     return randint4x(seed, offset, n_rounds)[0]
 
 
 def rand(seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> Tile:
-    """Return f32 uniform in [0, 1) of the shape of `offset`."""
+    """Return f32 uniform in [0, 1) of the shape of `offset`, from the bits of `randint`."""
     return uint_to_uniform_float(randint(seed, offset, n_rounds))
 
 
 def rand4x(seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> Four:
-    """Return four tiles of f32 uniform in [0, 1)."""
+    """Return four tiles of f32 uniform in [0, 1), of the shape of `offset`."""
     a, b, c, d = (uint_to_uniform_float(x) for x in randint4x(seed, offset, n_rounds))
     return a, b, c, d
 
@@ -97,13 +97,17 @@ def randn(seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> Tile:
 
 
 def randn4x(seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> Four:
-    """Return four tiles of f32 of the standard normal distribution."""
+    """Return four tiles of f32 of the standard normal distribution, of the shape of `offset`."""
     a, b, c, d = rand4x(seed, offset, n_rounds)
     return (*pair_uniform_to_normal(a, b), *pair_uniform_to_normal(c, d))
 
 
 def uint_to_uniform_float(x: Tile) -> Tile:
-    """Turn 32 or 64 random bits into f32 uniform in [0, 1)."""
+    """Turn 32 or 64 random bits into f32 uniform in [0, 1), by the formula of Triton.
+
+    Raises:
+        KernelError: the elements are not integers of 32 or 64 bits.
+    """
     dtype = semantic.element(x.value)
     if not dtype.is_int or dtype.bits < 32:
         raise KernelError(f"uniform numbers are made of 32 or 64 bits, not of {dtype}")
@@ -113,7 +117,10 @@ def uint_to_uniform_float(x: Tile) -> Tile:
 
 
 def pair_uniform_to_normal(u1: Tile, u2: Tile) -> tuple[Tile, Tile]:
-    """Box and Muller: two independent uniform tiles give two independent normal ones."""
+    """Turn two independent uniform tiles (f32) into two independent normal ones.
+
+    Source: Box and Muller, "A note on the generation of random normal deviates", 1958.
+    """
     radius = sqrt(log(maximum(1.0e-7, u1)) * -2.0)
     angle = u2 * (2.0 * python_math.pi)
     return radius * cos(angle), radius * sin(angle)

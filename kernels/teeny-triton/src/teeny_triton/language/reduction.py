@@ -22,13 +22,17 @@ from teeny_triton.language.tile import (
 def sum(
     x: Operand, axis: int | None = None, keep_dims: bool = False, dtype: DTypeLike | None = None
 ) -> Tile:
-    """Sum; f16 and bf16 accumulate in f32, small integers in 32 bits."""
+    """Sum over an axis, or over all elements without one.
+
+    f16 and bf16 accumulate in f32 and round once; integers of fewer than 32 bits give i32 or u32.
+    With `dtype` the elements are converted first. With `keep_dims` axes stay, with extent 1.
+    """
     source = tile(x)
     return reduction("sum", source if dtype is None else source.to(dtype), axis, keep_dims)
 
 
 def prod(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Tile:
-    """Product."""
+    """Product over an axis, or over all elements without one; types as those of `sum`."""
     return reduction("prod", x, axis, keep_dims)
 
 
@@ -75,12 +79,20 @@ def argmin(
 
 
 def xor_sum(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Tile:
-    """Exclusive or of integers."""
+    """Exclusive or over an axis, or over all elements without one.
+
+    Raises:
+        KernelError: the elements are floats.
+    """
     return reduction("xor_sum", x, axis, keep_dims)
 
 
 def reduce_or(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Tile:
-    """Bitwise or of integers or bools."""
+    """Bitwise or over an axis, or over all elements without one; types stay.
+
+    Raises:
+        KernelError: the elements are floats.
+    """
     result: Tile = reduce(x, axis, lambda a, b: a | b, keep_dims)
     return result
 
@@ -97,6 +109,9 @@ def reduce(
     or, when `x` is a tuple of tiles of one shape, of `(a0, a1, ..., b0, b1, ...)` giving a tuple.
     `a` stands before `b`: elements keep their order, but how they are grouped is left open. Types
     stay; all extents are allowed.
+
+    Raises:
+        KernelError: no reduction has that name, or the function gives other types than it takes.
     """
     if isinstance(combine_fn, str):
         if combine_fn not in REDUCTIONS:

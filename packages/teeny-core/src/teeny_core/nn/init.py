@@ -60,34 +60,38 @@ def fans(shape: Shape) -> tuple[int, int]:
 
 
 def zeros(shape: Shape) -> Tensor:
-    """Return zeros."""
+    """Return zeros (f32) of a shape."""
     return constant(shape, 0.0)
 
 
 def ones(shape: Shape) -> Tensor:
-    """Return ones."""
+    """Return ones (f32) of a shape."""
     return constant(shape, 1.0)
 
 
 def constant(shape: Shape, value: float) -> Tensor:
-    """Return `value` everywhere."""
+    """Return a tensor (f32) of a shape that is `value` everywhere."""
     return Tensor(np.full(tuple(shape), value, np.float32))
 
 
 def uniform(shape: Shape, low: float = 0.0, high: float = 1.0) -> Tensor:
-    """Return numbers uniform in [low, high)."""
+    """Return numbers (f32) uniform in [low, high).
+
+    Raises:
+        TraceError: while a function is traced, as by all that draw numbers here.
+    """
     return _tensor(random.uniform(tuple(shape), low, high))
 
 
 def normal(shape: Shape, mean: float = 0.0, std: float = 1.0) -> Tensor:
-    """Return normal numbers."""
+    """Return normal numbers (f32) with a mean and a standard deviation."""
     return _tensor(random.normal(tuple(shape), mean, std))
 
 
 def trunc_normal(
     shape: Shape, mean: float = 0.0, std: float = 1.0, low: float = -2.0, high: float = 2.0
 ) -> Tensor:
-    """Return normal numbers of [low, high], the others of which are drawn again."""
+    """Return normal numbers (f32) within [low, high]; what falls outside is drawn again."""
     values = normal(shape, mean, std).numpy().copy()
     outside = ~((low <= values) & (values <= high))
     while outside.any():

@@ -43,7 +43,11 @@ class Layer(Generic[I, O]):
     _scope: str = ""
 
     def call(self, *args: I.args, **kwargs: I.kwargs) -> O:
-        """Compute the output. This is what subclasses define and what is traced."""
+        """Compute the output. This is what subclasses define and what is traced.
+
+        Raises:
+            OpError: the subclass defines none.
+        """
         raise OpError(
             f"{type(self).__name__} does not say what it computes", hint="define its method `call`"
         )

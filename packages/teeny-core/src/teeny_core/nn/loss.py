@@ -9,7 +9,7 @@ from teeny_core.tensor import AnyTensor, Operand, Tensor
 
 
 class CrossEntropyLoss(Layer[[AnyTensor, AnyTensor], AnyTensor]):
-    """`functional.cross_entropy`: logits and classes."""
+    """-log softmax(logits)[target], see `functional.cross_entropy`; `weight` is no parameter."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class CrossEntropyLoss(Layer[[AnyTensor, AnyTensor], AnyTensor]):
 
 
 class NLLLoss(Layer[[AnyTensor, AnyTensor], AnyTensor]):
-    """`functional.nll_loss`: logarithms of probabilities and classes."""
+    """-log_probabilities[target], see `functional.nll_loss`; `weight` is no parameter."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class NLLLoss(Layer[[AnyTensor, AnyTensor], AnyTensor]):
 
 
 class MSELoss(Layer[[AnyTensor, AnyTensor], AnyTensor]):
-    """(x - target)²."""
+    """(x - target)², reduced over all elements, see `functional.mse_loss`."""
 
     def __init__(self, *, reduction: str = "mean") -> None:
         self.reduction = reduction
@@ -73,7 +73,7 @@ class MSELoss(Layer[[AnyTensor, AnyTensor], AnyTensor]):
 
 
 class L1Loss(Layer[[AnyTensor, AnyTensor], AnyTensor]):
-    """|x - target|."""
+    """|x - target|, reduced over all elements, see `functional.l1_loss`."""
 
     def __init__(self, *, reduction: str = "mean") -> None:
         self.reduction = reduction
@@ -84,7 +84,7 @@ class L1Loss(Layer[[AnyTensor, AnyTensor], AnyTensor]):
 
 
 class BCEWithLogitsLoss(Layer[[AnyTensor, AnyTensor], AnyTensor]):
-    """`functional.binary_cross_entropy_with_logits`: logits and probabilities."""
+    """Cross-entropy of logits with probabilities: `functional.binary_cross_entropy_with_logits`."""
 
     def __init__(
         self,

@@ -132,7 +132,11 @@ class BatchNorm2d(Layer[[AnyTensor], AnyTensor]):
         self.num_batches_tracked = Buffer(0, i64) if tracked else None
 
     def call(self, x: AnyTensor) -> AnyTensor:
-        """Return `x` normalised; in training, move the running statistics."""
+        """Return `x` (N, C, H, W) normalised; in training, move the running statistics.
+
+        Raises:
+            ShapeError: `x` has other axes, or another number of channels.
+        """
         if x.ndim != 4 or not shapes.equal(x.shape[1], self.num_features):
             raise ShapeError(
                 f"BatchNorm2d of {x.type} with num_features = {self.num_features}",

@@ -11,7 +11,7 @@ from teeny_core.tensor import Tensor
 
 
 class Parameter(Tensor):
-    """A tensor that training changes: a weight."""
+    """A tensor that training changes: a weight. `assign` gives it new values."""
 
     __slots__ = ()
 

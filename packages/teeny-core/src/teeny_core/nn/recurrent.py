@@ -39,7 +39,7 @@ class LSTMCell(Layer[..., State]):
         self.bias_hh = Parameter(_initial((rows,), hidden_size), dtype) if bias else None
 
     def call(self, x: AnyTensor, state: State | None = None) -> State:
-        """Return the next state; it starts as zeros unless given."""
+        """Return the next h and c (..., H) for x (..., I); they start as zeros unless given."""
         if state is None:
             start = zeros(*x.shape[:-1], self.hidden_size, dtype=x.dtype)
             state = start, start

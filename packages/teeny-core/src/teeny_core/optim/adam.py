@@ -45,7 +45,7 @@ class Adam(Optimizer):
     def rule(
         self, parameter: AnyTensor, gradient: AnyTensor, slots: Tensors, scalars: Tensors
     ) -> tuple[AnyTensor, dict[str, AnyTensor]]:
-        """Return the parameter after a step, and the means."""
+        """Return the parameter after a step, and the running means of gradient and square."""
         if self.weight_decay:
             gradient = gradient + parameter * self.weight_decay
         return self._moved(parameter, gradient, slots, scalars)
@@ -74,7 +74,7 @@ class AdamW(Adam):
     def rule(
         self, parameter: AnyTensor, gradient: AnyTensor, slots: Tensors, scalars: Tensors
     ) -> tuple[AnyTensor, dict[str, AnyTensor]]:
-        """Return the parameter after a step, and the means."""
+        """Return the parameter after a step, and the running means of gradient and square."""
         if self.weight_decay:
             parameter = parameter * (1 - scalars["lr"] * self.weight_decay)
         return self._moved(parameter, gradient, slots, scalars)

@@ -51,7 +51,7 @@ class SGD(Optimizer):
     def rule(
         self, parameter: AnyTensor, gradient: AnyTensor, slots: Tensors, scalars: Tensors
     ) -> tuple[AnyTensor, dict[str, AnyTensor]]:
-        """Return the parameter after a step, and the direction."""
+        """Return the parameter after a step, and with momentum the direction in which it moved."""
         if self.weight_decay:
             gradient = gradient + parameter * self.weight_decay
         if not self.momentum:

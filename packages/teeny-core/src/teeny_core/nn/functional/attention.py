@@ -117,7 +117,14 @@ def attention_weights(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> AnyTensor:
-    """Return the weights (..., L, S) by which `scaled_dot_product_attention` mixes values."""
+    """Return the weights (..., L, S) by which `scaled_dot_product_attention` mixes values.
+
+    Arguments are as there, but heads are not shared. They are zeros for a query that sees no key.
+
+    Raises:
+        OpError: a mask is given together with `is_causal`.
+        ShapeError: the last axis is symbolic, and no scale is given.
+    """
     if attn_mask is not None and is_causal:
         raise OpError(
             "attention got a mask and is_causal=True", hint="put the causal part into the mask"

@@ -65,7 +65,16 @@ def nll_loss(
     label_smoothing: float = 0.0,
     reduction: str = "mean",
 ) -> AnyTensor:
-    """Return -log_probabilities[target]; arguments as those of `cross_entropy`."""
+    """Return -log_probabilities[target]; arguments and errors as those of `cross_entropy`.
+
+    Args:
+        log_probabilities: (N, C, ...) or (C,), what `log_softmax` gives over the classes.
+        target: see `cross_entropy`.
+        weight: see `cross_entropy`.
+        ignore_index: see `cross_entropy`.
+        label_smoothing: see `cross_entropy`.
+        reduction: see `cross_entropy`.
+    """
     _check_reduction(reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise OpError(f"label_smoothing = {label_smoothing}", hint="give a share from 0 to 1")
@@ -130,12 +139,22 @@ def _smoothed(loss: AnyTensor, scores: AnyTensor, label_smoothing: float) -> Any
 
 
 def mse_loss(x: AnyTensor, target: AnyTensor, *, reduction: str = "mean") -> AnyTensor:
-    """Return (x - target)²."""
+    """Return (x - target)² of two tensors of one shape, reduced over all elements.
+
+    Raises:
+        ShapeError: the shapes differ; they do not broadcast.
+        OpError: there is no such reduction.
+    """
     return _reduced("mse_loss", x, target, reduction, lambda x, y: (x - y).square())
 
 
 def l1_loss(x: AnyTensor, target: AnyTensor, *, reduction: str = "mean") -> AnyTensor:
-    """Return |x - target|."""
+    """Return |x - target| of two tensors of one shape, reduced over all elements.
+
+    Raises:
+        ShapeError: the shapes differ; they do not broadcast.
+        OpError: there is no such reduction.
+    """
     return _reduced("l1_loss", x, target, reduction, lambda x, y: (x - y).abs())
 
 
@@ -155,6 +174,10 @@ def binary_cross_entropy_with_logits(
         weight: factor of the loss, broadcastable.
         pos_weight: factor of its first term, broadcastable.
         reduction: the mean is over all elements.
+
+    Raises:
+        ShapeError: the shapes of logits and target differ.
+        OpError: there is no such reduction.
     """
 
     def loss(x: AnyTensor, y: AnyTensor) -> AnyTensor:
