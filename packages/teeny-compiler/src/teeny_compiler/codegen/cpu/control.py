@@ -290,6 +290,7 @@ def _counted(
 def _enter(c: Context, e: Emitter, loop: Range, counter: Operand, induction: Value) -> None:
     low, high = linear.bounds(loop.lower, c.known)[0], linear.bounds(loop.upper, c.known)[1]
     c.known[counter] = (low, high - 1)
+    c.multiples[counter] = linear.divisor(c.multiples, loop.lower, loop.step)
     e.define(induction, Index((), induction.type.element, linear.scalar(counter)))
 
 

@@ -12,10 +12,9 @@ from teeny_triton.ir import COMPARISONS, UNARY, UNARY_FLOAT, Op, Pointer, Type
 from teeny_compiler.codegen import math
 from teeny_compiler.codegen.arith import floating, integer, narrow
 from teeny_compiler.codegen.builder import Operand, constant
-from teeny_compiler.codegen.cpu import linear
+from teeny_compiler.codegen.cpu import linear, quotients
 from teeny_compiler.codegen.cpu.context import Context
 from teeny_compiler.codegen.cpu.emitter import EmitOp, Emitter
-from teeny_compiler.codegen.cpu.layout import Indices
 from teeny_compiler.codegen.cpu.linear import Linear
 from teeny_compiler.codegen.cpu.place import root_of
 from teeny_compiler.codegen.cpu.predicate import Both, Predicate
@@ -151,40 +150,14 @@ def _folded(opcode: str, element: DType, x: Linear, y: Linear) -> Linear:
     return linear.static(x.shape, values.reshape(x.shape))
 
 
-def _floordiv(c: Context, x: Linear, y: Linear) -> Linear | None:
-    """Divide by a constant that divides the factor of every register: exact by parts."""
-    parts = _division(x, y)
-    if parts is None:
-        return None
-    quotient, rest, divisor = parts
-    return quotient + linear.static(x.shape, rest // divisor)
-
-
-def _mod(c: Context, x: Linear, y: Linear) -> Linear | None:
-    parts = _division(x, y)
-    if parts is None:
-        return None
-    _, rest, divisor = parts
-    return linear.static(x.shape, rest % divisor)
-
-
-def _division(x: Linear, y: Linear) -> tuple[Linear, Indices, int] | None:
-    if not (y.is_static and y.is_uniform) or not (divisor := int(y.values()[0])):
-        return None
-    registers = {r: table for r, table in x.terms.items() if r != linear.ONE}
-    if any((table % divisor).any() for table in registers.values()):
-        return None
-    quotient = Linear(x.shape, {r: table // divisor for r, table in registers.items()})
-    rest = x.terms.get(linear.ONE, np.zeros((1,) * len(x.shape), np.int64))
-    return quotient, rest, divisor
-
-
 _LINEAR: Mapping[str, Callable[[Context, Linear, Linear], Linear | None]] = {
     "add": lambda c, x, y: x + y,
     "sub": lambda c, x, y: x - y,
     "mul": lambda c, x, y: linear.product(c.b, x, y),
-    "floordiv": _floordiv,
-    "mod": _mod,
+    "floordiv": quotients.floordiv,
+    "mod": quotients.mod,
+    "shr": quotients.shift_right,
+    "and": quotients.low_bits,
 }
 
 

@@ -195,6 +195,12 @@ def bounds(form: Linear, known: Mapping[Operand, Bounds]) -> Bounds:
     return low, high
 
 
+def divisor(multiples: Mapping[Operand, int], *forms: Linear) -> int:
+    """Return the largest number that all elements are known to be multiples of; 0: they are 0."""
+    terms = [term for form in forms for term in form.terms.items()]
+    return math.gcd(*(int(np.gcd.reduce(t, axis=None)) * multiples.get(r, 1) for r, t in terms))
+
+
 def _times(bound: float, factor: float) -> float:
     return 0.0 if factor == 0 else bound * factor
 
