@@ -66,46 +66,6 @@ def test_softmax(rows: int, columns: int, dtype: Any) -> None:
 
 
 @triton.jit
-def layer_norm_kernel(X, Y, W, B, Mean, Rstd, stride, N, eps, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    Y += row * stride
-    X += row * stride
-    total = tl.zeros([BLOCK], dtype=tl.float32)
-    for offset in range(0, N, BLOCK):
-        columns = offset + tl.arange(0, BLOCK)
-        total += tl.load(X + columns, mask=columns < N, other=0.0).to(tl.float32)
-    mean = tl.sum(total, axis=0) / N
-    squares = tl.zeros([BLOCK], dtype=tl.float32)
-    for offset in range(0, N, BLOCK):
-        columns = offset + tl.arange(0, BLOCK)
-        x = tl.load(X + columns, mask=columns < N, other=0.0).to(tl.float32)
-        x = tl.where(columns < N, x - mean, 0.0)
-        squares += x * x
-    rstd = 1 / tl.sqrt(tl.sum(squares, axis=0) / N + eps)
-    tl.store(Mean + row, mean)
-    tl.store(Rstd + row, rstd)
-    for offset in range(0, N, BLOCK):
-        columns = offset + tl.arange(0, BLOCK)
-        mask = columns < N
-        x = tl.load(X + columns, mask=mask, other=0.0).to(tl.float32)
-        y = (x - mean) * rstd * tl.load(W + columns, mask=mask) + tl.load(B + columns, mask=mask)
-        tl.store(Y + columns, y, mask=mask)
-
-
-def test_layer_norm() -> None:
-    torch = pytest.importorskip("torch")
-    rows, columns = 4, 50
-    x, w, b = normal(rows, columns) + 3, normal(columns, seed=1), normal(columns, seed=2)
-    y, mean, rstd = np.zeros_like(x), np.zeros(rows, np.float32), np.zeros(rows, np.float32)
-    layer_norm_kernel[(rows,)](x, y, w, b, mean, rstd, columns, columns, 1e-5, BLOCK=16)
-    expected = torch.nn.functional.layer_norm(
-        *(torch.tensor(x), (columns,), torch.tensor(w), torch.tensor(b)), eps=1e-5
-    )
-    np.testing.assert_allclose(y, expected.numpy(), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(mean, x.mean(1), rtol=1e-5)
-
-
-@triton.jit
 def leaky_relu(x):
     return tl.where(x >= 0, x, 0.01 * x)
 

@@ -10,18 +10,7 @@ import teeny_triton as triton
 import teeny_triton.language as tl
 from teeny_triton.tools.tensor_descriptor import TensorDescriptor
 
-torch = pytest.importorskip("torch")
-
-
-@pytest.fixture(autouse=True)
-def modes(mode: str) -> None:
-    """Run every test interpreted and native."""
-    torch.manual_seed(0)
-
-
-def close(actual: Any, expected: Any, tolerance: float = 2e-5) -> None:
-    torch.testing.assert_close(actual.double(), expected.double(), atol=tolerance, rtol=tolerance)
-
+from .harness import close, torch
 
 # --- attention with block pointers ---
 

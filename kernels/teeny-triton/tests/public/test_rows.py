@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import teeny_triton as triton
 import teeny_triton.language as tl
 
-torch = pytest.importorskip("torch")
-
-
-@pytest.fixture(autouse=True)
-def modes(mode: str) -> None:
-    """Run every test interpreted and native."""
-    torch.manual_seed(0)
-
-
-def close(actual: Any, expected: Any, tolerance: float = 2e-5) -> None:
-    torch.testing.assert_close(actual.double(), expected.double(), atol=tolerance, rtol=tolerance)
-
+from .harness import close, torch
 
 # --- layer norm: forward, and backward with locks ---
 
