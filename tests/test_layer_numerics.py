@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import teeny_core as tn
@@ -81,9 +82,10 @@ def test_a_mask_of_the_lowest_half() -> None:
 def test_half_precision_norms_square_in_f32(dtype: str) -> None:
     x = np.array([[3000.0, -3000.0, 1000.0, -1000.0]]).astype(tn.dtype(dtype).numpy)
     exact = x.astype(np.float64) / np.sqrt((x.astype(np.float64) ** 2).mean())
+    unit = float(ml_dtypes.finfo(x.dtype).eps)
     for layer in (nn.LayerNorm(4, dtype=dtype), nn.RmsNorm(4, dtype=dtype)):
         y = run(layer, x)
-        np.testing.assert_allclose(y.astype(np.float64), exact, rtol=1e-2)
+        np.testing.assert_allclose(y.astype(np.float64), exact, rtol=unit)
 
 
 @pytest.mark.parametrize("groups", [1, 4])

@@ -534,7 +534,7 @@ def test_every_rule_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_rule(name: str) -> None:
+def test_each_rule_fires_and_keeps_the_value(name: str) -> None:
     example = EXAMPLES[name]
     graph = example.graph(example.make)
     report = explain(FXGraph.from_graph(graph), ALL)

@@ -101,7 +101,7 @@ def test_cross_entropy_with_probabilities(run: Run, reduction: str, smoothing: f
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_nll(run: Run, reduction: str) -> None:
+def test_loss_of_log_probabilities(run: Run, reduction: str) -> None:
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     x = np.log(rng.dirichlet(np.ones(5), 6)).astype(np.float32)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import teeny_core as tn
@@ -55,7 +56,8 @@ def test_half_precision_norms_square_in_f32(run: Run, kind: str, dtype: str) -> 
     exact = given.astype(np.float64)
     exact /= np.sqrt((exact**2).mean())
     assert tn.dtype(y.dtype).name == dtype
-    np.testing.assert_allclose(y.astype(np.float64), exact, rtol=1e-2)
+    unit = float(ml_dtypes.finfo(given.dtype).eps)
+    np.testing.assert_allclose(y.astype(np.float64), exact, rtol=unit)
 
 
 @pytest.mark.parametrize("momentum", [0.1, 0.7, None])

@@ -36,7 +36,7 @@ def test_label_and_probability_below_the_digit(teeny: Teeny, model: Path, seven:
     assert set("".join(drawn)) <= set(" ▀▄█")
 
 
-def test_json(teeny: Teeny, model: Path, seven: Path) -> None:
+def test_json_is_one_object_an_image(teeny: Teeny, model: Path, seven: Path) -> None:
     result = teeny("predict", model, seven, "--device", DEVICE, "--json")
     assert (result.code, result.err) == (0, "")
     (line,) = result.out.splitlines()

@@ -53,12 +53,12 @@ def test_trees_of_parameters() -> None:
     assert gradient["b"][0].item() == 2.0
 
 
-def test_aux() -> None:
+def test_more_results_beside_the_value() -> None:
     (value, aux), gradient = tn.value_and_grad(lambda x: (x * x, x + 1), has_aux=True)(2.0)
     assert (value.item(), aux.item(), gradient.item()) == (4.0, 3.0, 4.0)
 
 
-def test_vjp() -> None:
+def test_pullbacks_of_several_values() -> None:
     value, pullback = tn.vjp(lambda x, y: (x @ y, x.sum()), tn.ones(2, 3), tn.ones(3, 2))
     assert value[0].shape == (2, 2)
     dx, dy = pullback((tn.ones(2, 2), tn.Tensor(10.0)))

@@ -116,7 +116,7 @@ def test_partial_substitution(tree: Tree, env: dict[str, int], n: int) -> None:
     assert tn.substitute(half, env) == value(tree, {**env, "n": n})
 
 
-def test_text() -> None:
+def test_sizes_print_as_they_are_written() -> None:
     n, m = tn.symbol("n"), tn.symbol("m")
     assert str(28 * n) == "28*n"
     assert str(tn.ceildiv(n, 32)) == "(n + 31)//32"

@@ -209,7 +209,7 @@ def test_any_and_all() -> None:
 
 @pytest.mark.parametrize("p", [1, 2, 3, math.inf])
 @pytest.mark.parametrize("axis", [None, 0, (0, 1)], ids=str)
-def test_norm(p: float, axis: Any) -> None:
+def test_norms_equal_those_of_pytorch(p: float, axis: Any) -> None:
     a, ta = pair(3, 4)
     check(a.norm(p, axis), torch.linalg.vector_norm(ta, p, axis), 5e-6)
 
