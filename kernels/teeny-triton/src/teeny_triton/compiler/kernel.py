@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from teeny_triton.ir import Function
@@ -55,7 +55,7 @@ class CompiledKernel:
     """
 
     kernel: Kernel
-    function: Function
+    function: Function = field(repr=False)  # thousands of characters, of which a prompt is spared
     constants: Mapping[str, Any]
     metadata: Metadata
     n_regs: int = REGISTERS
