@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -32,10 +32,11 @@ from teeny_compiler.nest.moves import awaited, template_bases
 from teeny_compiler.nest.nest import COSTS, REDUCTIONS, Nest
 from teeny_compiler.nest.read import InexpressibleError, Storages, read_group
 from teeny_compiler.nest.view import View
+from teeny_compiler.schedule.places import Places
 from teeny_compiler.schedule.roots import LEAVES, Roots, find_roots, is_template
 
 MAX_OPERANDS = 24
-MAX_STORES = 6
+MAX_STORES = 8
 MAX_INSTRUCTIONS = 160
 
 REPEATED = frozenset({"gather", "random"})
@@ -123,6 +124,7 @@ class _Fuser:
         self.nests: dict[Group, Nest] = {}
         self.reads: dict[int, frozenset[int]] = {}
         self.read_by: dict[int, set[int]] = defaultdict(set)
+        self.places = Places(sorted(roots.nodes), self.sources)
         for number in sorted(roots.nodes):
             self.put(number, _single(graph, number))
 
@@ -134,6 +136,7 @@ class _Fuser:
             self.read_by[node].discard(number)
         if group is None:
             del self.groups[number]
+            self.places.discard(number)
             return
         self.groups[number] = group
         self.owner.update(dict.fromkeys(group.members, number))
@@ -141,29 +144,19 @@ class _Fuser:
         for node in self.reads[number]:
             self.read_by[node].add(number)
 
-    def producers(self, number: int) -> Iterator[int]:
-        """Yield the groups that a group reads from, the latest first, each once."""
+    def sources(self, number: int) -> set[int]:
+        """Return the groups that a group reads from."""
         owners = {self.owner[i] for i in self.reads[number] if i in self.owner}
-        yield from sorted(owners - {number}, reverse=True)
+        owners.discard(number)
+        return owners
+
+    def producers(self, number: int) -> list[int]:
+        """Return the groups that a group reads from, the latest first."""
+        return sorted(self.sources(number), reverse=True)
 
     def readers(self, nodes: Iterable[int], but: int) -> list[int]:
         """Return the groups, other than `but`, that read any of some nodes."""
         return sorted(set().union(*(self.read_by[node] for node in nodes)) - {but})
-
-    def reaches(self, first: int, last: int, directly: bool = True) -> bool:
-        """Whether `last` depends on `first`; `directly`: reading from it counts, too."""
-        low = min(self.groups[first].members)
-        stack = [p for p in self.producers(last) if directly or p != first]
-        seen: set[int] = set()
-        while stack:
-            number = stack.pop()
-            if number == first:
-                return True
-            if number in seen or max(self.groups[number].members) < low:
-                continue
-            seen.add(number)
-            stack += self.producers(number)
-        return False
 
     # --- the four steps ----------------------------------------------------------------------
 
@@ -255,7 +248,7 @@ class _Fuser:
             while changed:
                 changed = any(
                     self.merge(producer, number, self.joined(producer, number))
-                    for producer in list(self.producers(number))
+                    for producer in self.producers(number)
                 )
 
     def siblings(self) -> None:
@@ -276,7 +269,7 @@ class _Fuser:
         """Try to merge two groups over one index space, none of which reads from the other."""
         if bool(self.groups[first].reduced) != bool(self.groups[second].reduced):
             return False
-        if self.reaches(first, second) or self.reaches(second, first):
+        if self.places.reaches(first, second) or self.places.reaches(second, first):
             return False
         return self.merge(first, second, self.joined(first, second))
 
@@ -305,14 +298,15 @@ class _Fuser:
         """Replace two groups by one, if it makes no cycle and is one pass that pays."""
         if merged is None or self.is_fixed(first) != self.is_fixed(second):
             return False
-        if self.reaches(first, second, directly=False):
+        if self.places.reaches(first, second, directly=False):
             return False
-        if self.reaches(second, first):
+        if self.places.reaches(second, first):
             return False
         merged = replace(merged, stored=self.stored(merged, {first, second}))
         if not self.possible(merged):
             return False
         keep, drop = (first, second) if merged.template is not None else (second, first)
+        self.places.join(keep, drop)
         self.put(drop, None)
         self.put(keep, merged)
         return True
