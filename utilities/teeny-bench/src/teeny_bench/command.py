@@ -10,23 +10,28 @@ from teeny_cli import examples
 
 app = typer.Typer(add_completion=False)
 
+COMPILE = "compile"
+
 EXAMPLES = (
     "teeny bench gemm --vs torch --threads 2",
     "teeny bench gemm --vs serial --threads 2 --only 1024",
     "teeny bench conv --only lenet",
     "teeny bench models --vs torch --vs inductor --training",
     "teeny bench mnist --vs inductor --json rows.json --plot rows.svg",
+    "teeny bench compile --only attention",
 )
 
 
 @app.command(epilog=examples(*EXAMPLES))
 def bench(
+    context: typer.Context,
     suite: Annotated[
         str,
         typer.Argument(
             metavar="SUITE",
             help="gemm, pointwise, softmax, layernorm, attention, kernels, conv, mnist,"
-            " models, or all of them.",
+            " models, or all of them; or compile: the seconds of compilation of each kernel of the"
+            " library, compared with nothing.",
         ),
     ],
     vs: Annotated[
@@ -62,12 +67,16 @@ def bench(
     from teeny_bench import report
     from teeny_bench.case import MismatchError
     from teeny_bench.plot import require_svg, to_svg
-    from teeny_bench.runner import Options, run_suites, select
+    from teeny_bench.runner import Options, require_some, run_suites, select
     from teeny_bench.suites import SUITES, TRAINING
 
     for file in (json_file, plot):
         if file is not None:
             require_writable(file)
+    if suite == COMPILE:
+        _refuse_others(context)
+        _compile(only, json_file)
+        return
     if plot is not None:
         require_svg(plot)
         if len(vs) > 1:
@@ -97,5 +106,29 @@ def bench(
         typer.echo(f"error: {error}", err=True)
     if mismatches:
         raise typer.Exit(1)
-    if not rows:
-        raise ConfigError(f"no row of {suite!r} holds {only!r}", hint="run it without --only")
+    require_some(rows, suite, only)
+
+
+def _refuse_others(context: typer.Context) -> None:
+    """See that no option was given that means nothing to `compile`."""
+    from teeny_core import ConfigError
+
+    for name in ("vs", "training", "threads", "seconds", "plot"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ConfigError(f"{COMPILE} compares with nothing", hint=f"leave out --{name}")
+
+
+def _compile(only: str, json_file: Path | None) -> None:
+    from rich.console import Console
+    from teeny_cli import write_file
+
+    from teeny_bench import compiling
+    from teeny_bench.runner import require_some
+
+    with Console(stderr=True).status("compiling"):
+        rows = list(compiling.measured(only))
+    require_some(rows, COMPILE, only)
+    Console().print(compiling.table(rows))
+    if json_file is not None:
+        write_file(json_file, compiling.to_json(rows).encode())

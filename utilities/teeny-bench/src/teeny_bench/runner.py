@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -39,6 +39,12 @@ def select(suite: str, suites: Mapping[str, Suite]) -> Mapping[str, Suite]:
             f"no suite is called {suite!r}", hint=f"one of {', '.join(suites)}, or {ALL}"
         )
     return {suite: suites[suite]}
+
+
+def require_some(rows: Sequence[object], suite: str, only: str) -> None:
+    """Raise ConfigError where no row of a suite was wanted."""
+    if not rows:
+        raise ConfigError(f"no row of {suite!r} holds {only!r}", hint="run it without --only")
 
 
 def run_suites(
