@@ -67,6 +67,14 @@ class SpecializedProgram(Program):
         named.append(("any other size", self._general))
         return "\n\n".join(f"# {guard}\n{program.emit(stage)}" for guard, program in named)
 
+    def to_svg(self, stage: str = "schedule") -> str:
+        """Draw a stage of the program for all sizes.
+
+        Raises:
+            TeenyError: when the device does not draw a stage of that name.
+        """
+        return self._general.to_svg(stage)
+
     def profile(self, *arguments: Tree, runs: int = 20) -> Any:
         """Run the program for the sizes of the arguments several times, and say where time goes.
 

@@ -54,6 +54,11 @@ def test_the_sizes_are_printed() -> None:
     assert guards == ["# m = 4, n = 1", "# m = 4, n = 2", "# any other size"]
 
 
+def test_the_picture_is_of_the_program_for_all_sizes() -> None:
+    program = tn.compile(graph(), "cpu", specialize={"m": (4,)})
+    assert program.to_svg() == tn.compile(graph(), "cpu").to_svg()
+
+
 def test_a_graph_with_sizes_is_a_graph() -> None:
     fixed = with_sizes(graph(), {"n": 3})
     fixed.verify()
