@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -12,8 +12,10 @@ from teeny_triton import Builder, Target
 from teeny_triton.ir import Block, Op, Type, Value
 from teeny_triton.passes import EFFECTS
 
+from teeny_compiler.codegen.block.carried import Carried
 from teeny_compiler.codegen.block.dot import Product
 from teeny_compiler.codegen.block.evaluate import Buffer, Evaluator, Window, memory_dtype
+from teeny_compiler.codegen.block.factors import Once
 from teeny_compiler.codegen.block.facts import COSTLY, Facts
 from teeny_compiler.codegen.block.nests import Nest
 from teeny_compiler.codegen.block.plan import Group, Root, groups, must_keep, reached, roots_of
@@ -118,18 +120,18 @@ class Program:
     def keep(self, value: Value, buffer: Buffer | None = None) -> None:
         """Schedule the copy of a value into memory."""
         if buffer is None:
-            buffer = self._reserve(value.type)
+            buffer = self.reserve(value.type)
         self.roots.append(Root(value.type.shape, value=value, buffer=buffer))
 
     @contextmanager
-    def _apart(self) -> Iterator[None]:
+    def apart(self) -> Iterator[None]:
         """Forget after it which tiles lie where: the code may not run, or the memory may change."""
         known = dict(self.e.buffers)
         yield
         self.e.buffers.clear()
         self.e.buffers.update(known)
 
-    def _reserve(self, kind: Type) -> Buffer:
+    def reserve(self, kind: Type) -> Buffer:
         """Reserve memory for a tile."""
         return self.nest.scratch(kind.shape, memory_dtype(kind.element))
 
@@ -173,21 +175,21 @@ class Program:
             return
         source = self.in_memory(op.operands[0])
         if source.first or source.strides != _row_major(op.operands[0].type.shape):
-            source = self._reserve(op.operands[0].type)
-            with self._apart():
-                self._copy(op.operands[0], source)
+            source = self.reserve(op.operands[0].type)
+            with self.apart():
+                self.copy(op.operands[0], source)
         strides = _row_major(op.result.type.shape)
         self.e.buffers[op.result] = Buffer(source.pointer, source.dtype, strides)
 
     def cat(self, op: Op) -> None:
         """Copy two tiles into one."""
         kind, axis = op.result.type, op.attrs["axis"]
-        whole = self._reserve(kind)
+        whole = self.reserve(kind)
         at = 0
         for operand in op.operands:
             start = tl.Tile(whole.pointer) + at * whole.strides[axis]
-            with self._apart():
-                self._copy(operand, Buffer(start.value, whole.dtype, whole.strides))
+            with self.apart():
+                self.copy(operand, Buffer(start.value, whole.dtype, whole.strides))
             at += operand.type.shape[axis]
         self.e.buffers[op.result] = whole
 
@@ -201,7 +203,7 @@ class Program:
         if target is None and not zero:
             target = self._accumulator(op, acc)
         result = target or self.nest.scratch(kind.shape, kind.element)
-        Product(self.nest, op, result, zero, self.target).emit()
+        Product(self.nest, op, self.target, Once(), result, zero).emit()
         self.e.buffers[op.result] = result
 
     def _may_overwrite(self, op: Op, acc: Value) -> bool:
@@ -222,7 +224,7 @@ class Program:
                 buffer = known
         buffer = buffer or self.nest.scratch(kind.shape, kind.element)
         before = self.e.buffers.get(acc)
-        self._copy(acc, buffer)
+        self.copy(acc, buffer)
         if before is None:
             del self.e.buffers[acc]
         return buffer
@@ -243,13 +245,13 @@ class Program:
             return
         (body,) = op.regions
         bounds = [tl.Tile(self.e.scalar(x)) for x in op.operands[:3]]
-        carried = _Carried(self, op.operands[3:], body.arguments[1:], body, op.results)
+        carried = Carried(self, op.operands[3:], body.arguments[1:], body, op.results)
 
         def run(index: tl.Tile, *values: tl.Tile) -> tuple[tl.Tile, ...]:
             self.e.scalars[body.arguments[0]] = index.value
             return carried.round(values)
 
-        with self._apart(), self.e.region():
+        with self.apart(), self.e.region():
             results = tl.for_(bounds[0], bounds[1], bounds[2], carried.starts, run)
         carried.finish(results)
 
@@ -258,8 +260,8 @@ class Program:
         kind = rounds.product.result.type
         assert isinstance(kind.element, DType)
         result = self.nest.scratch(kind.shape, kind.element)
-        with self._apart():
-            self._copy(rounds.start, result)
+        with self.apart():
+            self.copy(rounds.start, result)
         with self.e.region():
             for op in rounds.invariant:
                 self.scalar(op)
@@ -269,7 +271,7 @@ class Program:
             def some(first: tl.Tile) -> None:
                 with self.e.region():
                     turns.begin(first, number)
-                    Product(self.nest, rounds.product, result, False, self.target, turns).emit()
+                    Product(self.nest, rounds.product, self.target, turns, result, False).emit()
 
             tl.for_(0, number, turns.most, (), some)
         turns.carry(rounds.loop.results, number)
@@ -278,14 +280,14 @@ class Program:
     def while_(self, op: Op) -> None:
         """Write a loop with a condition."""
         test, body = op.regions
-        carried = _Carried(self, op.operands, body.arguments, body, op.results, test)
+        carried = Carried(self, op.operands, body.arguments, body, op.results, test)
 
         def check(*values: tl.Tile) -> tl.Tile:
             carried.enter(values, test.arguments)
             (condition,) = self.run(test)
             return tl.Tile(self.e.scalar(condition))
 
-        with self._apart(), self.e.region():
+        with self.apart(), self.e.region():
             results = tl.while_(carried.starts, check, lambda *values: carried.round(values))
         carried.finish(results)
 
@@ -294,14 +296,14 @@ class Program:
         buffers: dict[int, Buffer] = {}
         for number, result in enumerate(op.results):
             if result.type.shape:
-                buffers[number] = self._reserve(result.type)
+                buffers[number] = self.reserve(result.type)
 
         def side(region: Block) -> Callable[[], tuple[tl.Tile, ...]]:
             def run() -> tuple[tl.Tile, ...]:
-                with self._apart(), self.e.region():
+                with self.apart(), self.e.region():
                     values = self.run(region)
                     for number, buffer in buffers.items():
-                        self._copy(values[number], buffer)
+                        self.copy(values[number], buffer)
                     scalars = [v for n, v in enumerate(values) if n not in buffers]
                     return tuple(tl.Tile(self.e.scalar(v)) for v in scalars)
 
@@ -315,7 +317,7 @@ class Program:
             else:
                 self.e.scalars[result] = next(results).value
 
-    def _copy(self, value: Value, buffer: Buffer) -> None:
+    def copy(self, value: Value, buffer: Buffer) -> None:
         """Put a tile into given memory, whether or not it lies in memory already."""
         known = self.e.buffers.get(value)
         if known == buffer:
@@ -324,107 +326,6 @@ class Program:
         self.flush()
         if known is not None:
             self.e.buffers[value] = known
-
-
-class _Carried:
-    """The carried values of a loop: scalars, steps of index tiles, and tiles in memory."""
-
-    def __init__(
-        self,
-        program: Program,
-        inits: Sequence[Value],
-        arguments: Sequence[Value],
-        body: Block,
-        results: Sequence[Value],
-        test: Block | None = None,
-    ) -> None:
-        self.program, self.arguments, self.results, self.body = program, arguments, results, body
-        self.inits = inits
-        yields = body.ops[-1].operands
-        self.scalars: list[int] = []
-        self.steps: dict[int, Value] = {}
-        self.buffers: dict[int, Buffer] = {}
-        starts: list[tl.Tile] = []
-        for number, init in enumerate(inits):
-            if not init.type.shape:
-                self.scalars.append(number)
-                starts.append(tl.Tile(program.e.scalar(init)))
-                continue
-            step = program.facts.grows_by(arguments[number], yields[number])
-            if step is not None and test is None:
-                self.steps[number] = step
-                starts.append(tl.full((), 0, step.type.element))
-                continue
-            self.buffers[number] = program._reserve(init.type)
-            with program._apart():
-                program._copy(init, self.buffers[number])
-        self.starts = tuple(starts)
-
-    def enter(self, values: Sequence[tl.Tile], arguments: Sequence[Value]) -> None:
-        """Say what the arguments of a region are."""
-        e = self.program.e
-        given = iter(values)
-        for number, argument in enumerate(arguments):
-            if number in self.buffers:
-                e.buffers[argument] = self.buffers[number]
-            elif number in self.steps:
-                e.stepped[argument] = (self.inits[number], next(given).value)
-            else:
-                e.scalars[argument] = next(given).value
-
-    def round(self, values: Sequence[tl.Tile]) -> tuple[tl.Tile, ...]:
-        """Write the body; return the scalars and steps of the next round."""
-        e = self.program.e
-        with e.region():
-            self.enter(values, self.arguments)
-            yields = self.program.run(self.body)
-            for number in self._order(yields):
-                self.program._copy(yields[number], self.buffers[number])
-            following = []
-            given = iter(values)
-            for number in range(len(self.arguments)):
-                if number in self.buffers:
-                    continue
-                value = next(given)
-                if number in self.steps:
-                    added = self.program.e.scalar(self.steps[number])
-                    following.append(value + tl.Tile(added))
-                else:
-                    following.append(tl.Tile(e.scalar(yields[number])))
-            return tuple(following)
-
-    def _order(self, yields: Sequence[Value]) -> list[int]:
-        """Order the copies into carried memory: a tile is overwritten after all that read it."""
-        facts = self.program.facts
-        reads = {
-            number: {
-                other
-                for other in self.buffers
-                if other != number and _reads(facts, yields[number], self.arguments[other])
-            }
-            for number in self.buffers
-        }
-        order: list[int] = []
-        left = set(self.buffers)
-        while left:
-            free = [n for n in left if not any(n in reads[other] for other in left - {n})]
-            if not free:
-                first = min(left)
-                self.program.in_memory(yields[first])  # breaks the cycle
-                reads[first] = set()
-                continue
-            order.extend(sorted(free))
-            left -= set(free)
-        return order
-
-    def finish(self, results: Sequence[tl.Tile]) -> None:
-        """Say what the results of the loop are."""
-        self.enter(results, self.results)
-
-
-def _reads(facts: Facts, value: Value, argument: Value) -> bool:
-    axes = tuple(range(len(value.type.shape)))
-    return any(found is argument for found, _ in reached(facts, (value,), axes))
 
 
 def _mark_local(facts: Facts, group: Group) -> None:
