@@ -195,3 +195,21 @@ def test_reductions_go_along(check: Any) -> None:
     arrays = [rng.standard_normal((5, k)).astype(np.float32) for k in widths]
     assert len(check(graph, arrays).steps) == 1
     check(graph, [array[:0] for array in arrays])
+
+
+def test_branches_run_side_by_side() -> None:
+    """Four products of few programs each, and what four others make of their results."""
+    rng = np.random.default_rng(4)
+    arrays = [rng.standard_normal((32, 256), np.float32)]
+    shapes = [(256, 512)] * 4 + [(512, 256)] * 4
+    arrays += [rng.standard_normal(shape, np.float32) / 16 for shape in shapes]
+
+    def branches(x: Any, *weights: Any) -> Any:
+        return [(x @ a).relu() @ b for a, b in zip(weights[:4], weights[4:], strict=True)]
+
+    graph = tn.trace(branches, *(tn.SymTensor.input(tn.f32, array.shape) for array in arrays))
+    program = tn.compile(graph, "cpu")
+    assert program.stats()["kernels"] == 2
+    x, *weights = (array.astype(np.float64) for array in arrays)
+    for found, a, b in zip(program(*arrays), weights[:4], weights[4:], strict=True):
+        np.testing.assert_allclose(found, np.maximum(x @ a, 0) @ b, rtol=1e-4, atol=1e-4)

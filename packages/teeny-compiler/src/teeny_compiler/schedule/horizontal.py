@@ -23,8 +23,8 @@ from teeny_compiler.nest.estimate import estimate
 MOST_BYTES = 4 << 20
 """Traffic of a kernel above which its launch does not count."""
 
-MOST_FLOPS = 4 << 20
-"""Arithmetic of a kernel above which its launch does not count."""
+MOST_FLOPS = 32 << 20
+"""Arithmetic of a kernel above which it has programs enough for all threads, or nearly."""
 
 MOST_PARAMETERS = 160
 """Parameters of a combined kernel."""
