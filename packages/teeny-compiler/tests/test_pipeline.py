@@ -1,5 +1,7 @@
 """The pipeline and its cache: stages, warm starts, names, damaged entries."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +57,25 @@ def test_a_warm_start_runs_no_stage(compilations: list[str]) -> None:
     compilations.clear()
     assert compile_graph(graph()) == cold
     assert compilations == []
+
+
+ONE_CALL = """
+import sys
+import numpy as np
+import teeny_core as tn
+layer = tn.nn.Linear(4, 3)
+tn.compile(tn.trace(layer, tn.SymTensor.input(tn.f32, (2, 4))), "cpu")(np.ones((2, 4), np.float32))
+stages = {"egglog", "subprocess", "importlib.metadata", "ml_dtypes", "teeny_triton.ir"}
+stages |= {f"teeny_compiler.{n}" for n in ("fxgraph", "optimise", "schedule", "lower", "profile")}
+print(sorted(stages & set(sys.modules)))
+"""
+
+
+def test_a_warm_start_imports_no_stage() -> None:
+    for start in ("cold", "warm"):
+        command = [sys.executable, "-c", ONE_CALL]
+        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        assert (out == "[]") == (start == "warm"), out
 
 
 @pytest.mark.parametrize(
