@@ -8,7 +8,7 @@ from workspace import ROOT
 MACHINE_PATH = re.compile(r"(?<![\w.~}])/(?:home|root|tmp|work)/")
 CODE = re.compile(r"^( *)```.*?^\1```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 RELATIVE_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
-CORE_NEEDS = {"ml_dtypes", "numpy", "teeny_core"}
+CORE_NEEDS = {"numpy", "teeny_core"}
 
 
 def tracked_texts() -> dict[str, str]:
