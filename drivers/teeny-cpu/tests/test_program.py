@@ -267,6 +267,25 @@ def test_batch_normalisation_folds_into_frozen_weights() -> None:
     np.testing.assert_allclose(run(x), tn.compile(graph, "ndarray")(x), rtol=1e-4, atol=1e-5)
 
 
+def test_options_decide_how_convolutions_round() -> None:
+    """By definition infinities stay where they are; the transforms may make NaN of them."""
+    graph = tn.trace(nn.Conv2d(64, 64, 3, padding=1, bias=False), rows("n", 64, 28, 28))
+    x = values(1, 64, 28, 28)
+    wanted = tn.compile(graph, "ndarray")(x)
+    found = {name: tn.compile(graph, "cpu", options={name: "on"}) for name in ("direct", "fast")}
+    assert "conv_winograd" not in found["direct"].emit("schedule")
+    assert "conv_winograd" in found["fast"].emit("schedule")
+    for run in found.values():
+        np.testing.assert_allclose(run(x), wanted, atol=2e-5)
+    x[0, 3, 9, 10] = np.inf
+    wanted = tn.compile(graph, "ndarray")(x)
+    np.testing.assert_allclose(found["direct"](x), wanted, atol=2e-5)
+    assert np.isposinf(wanted).any()
+    assert not np.isnan(wanted).any()
+    both = tn.compile(graph, "cpu", options={"fast": "on", "direct": "on"})
+    assert "conv_winograd" not in both.emit("schedule")
+
+
 # --- threads, tasks, processes --------------------------------------------------------------------
 
 

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
-from teeny_core import bf16, f32, f64, i64, symbol
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from teeny_core import bf16, f16, f32, f64, i64, symbol
 from teeny_core.op import Attrs, get
 from teeny_kernels.templates import (
     conv,
@@ -99,7 +101,7 @@ ALGORITHMS = {"rows": conv_rows, "channels": conv_channels, "taps": conv_taps}
 def test_each_algorithm(wide: Target, monkeypatch: pytest.MonkeyPatch, algorithm, name):
     """Whatever is fastest, all give the same."""
 
-    def choose(of, dtype, target, pool):
+    def choose(of, dtype, target, pool, sides):
         cut = ALGORITHMS[algorithm].choose(of, dtype, target)
         return [cut] if cut else []
 
@@ -121,7 +123,7 @@ def test_parts_of_channels(target: Target, monkeypatch: pytest.MonkeyPatch, name
     """A panel of filters that is too large for the first cache is summed part by part."""
     monkeypatch.setattr(conv_channels, "_depth", lambda t, target: 2)
 
-    def choose(of, dtype, target, pool):
+    def choose(of, dtype, target, pool, sides):
         return [conv_channels.choose(of, dtype, target, pool=pool)]
 
     monkeypatch.setattr(conv, "_cuts", choose)
@@ -236,13 +238,13 @@ def test_dtypes(wide: Target, dtype, name):
         np.testing.assert_allclose(out.astype(float), reference, atol=tolerance * scale)
 
 
-def winograd(monkeypatch: pytest.MonkeyPatch, least: int = 1):
-    """Have Winograd's algorithm serve whatever it can, from `least` channels and filters on."""
-    monkeypatch.setattr(conv_winograd, "LEAST_CHANNELS", least)
+def winograd(monkeypatch: pytest.MonkeyPatch, side: int = 2):
+    """Have Winograd's algorithm with tiles of a side serve whatever it can."""
+    monkeypatch.setattr(conv_winograd, "LEAST_CHANNELS", 1)
     monkeypatch.setattr(conv_winograd, "LEAST_ROWS", 1)
 
-    def choose(of, dtype, target, pool):
-        cut = conv_winograd.choose(of, dtype, target)
+    def choose(of, dtype, target, pool, sides):
+        cut = conv_winograd.choose(of, dtype, target, side)
         return [cut] if cut else []
 
     monkeypatch.setattr(conv, "_cuts", choose)
@@ -262,10 +264,11 @@ WINOGRAD = {
 }
 
 
+@pytest.mark.parametrize("side", [2, 4])
 @pytest.mark.parametrize("op", ["conv2d", "conv2d_grad_input"])
 @pytest.mark.parametrize("name", WINOGRAD)
-def test_winograd(target: Target, monkeypatch: pytest.MonkeyPatch, name, op):
-    winograd(monkeypatch)
+def test_winograd(target: Target, monkeypatch: pytest.MonkeyPatch, name, op, side):
+    winograd(monkeypatch, side)
     n, c, h, w, f, padding, groups = WINOGRAD[name]
     rng = np.random.default_rng(0)
     x, weight = rng.standard_normal((n, c, h, w)), rng.standard_normal((f, c // groups, 3, 3))
@@ -283,8 +286,9 @@ def test_winograd(target: Target, monkeypatch: pytest.MonkeyPatch, name, op):
     assert [launch.function.name for launch in plan.launches][-1] == "conv_winograd"
 
 
-def test_winograd_over_runs_of_panels(target: Target, monkeypatch: pytest.MonkeyPatch):
-    winograd(monkeypatch)
+@pytest.mark.parametrize("side", [2, 4])
+def test_winograd_over_runs_of_panels(target: Target, monkeypatch: pytest.MonkeyPatch, side):
+    winograd(monkeypatch, side)
     monkeypatch.setattr(conv_winograd, "LEAST_FILTERS", 8)
     monkeypatch.setattr(conv_winograd, "TILES", 4)
     monkeypatch.setattr(conv_cut, "FLOPS", 1000)
@@ -292,11 +296,13 @@ def test_winograd_over_runs_of_panels(target: Target, monkeypatch: pytest.Monkey
     attrs["stride"] = (1, 1)
     shape = get("conv2d").reference(Attrs(attrs), x, w).shape
     plan = check(conv.CONV, "conv2d", attrs, (x, w), shape, target)
-    assert plan.launches[-1].grid[0] >= 5
+    assert plan.launches[-1].grid[0] >= {2: 5, 4: 3}[side]
 
 
-def test_winograd_with_an_epilogue_and_a_symbolic_batch(wide, monkeypatch):
-    winograd(monkeypatch)
+@pytest.mark.parametrize("side", [2, 4])
+@pytest.mark.parametrize("images", [0, 1])
+def test_winograd_with_an_epilogue_and_a_symbolic_batch(wide, monkeypatch, images, side):
+    winograd(monkeypatch, side)
     attrs, x, w, dy = case("wide")
     batch = symbol("n")
     shapes = ((batch, *x.shape[1:]), w.shape)
@@ -306,21 +312,23 @@ def test_winograd_with_an_epilogue_and_a_symbolic_batch(wide, monkeypatch):
     operands = tuple(contiguous(s, f32) for s in shapes)
     to = contiguous((batch, *dy.shape[1:]), f32)
     plan = conv.CONV.plan(Request("conv2d", attrs, operands, to, epilogue), wide)
-    run(plan, (x, w), out, extra=(other,), symbols={"n": 1})
+    x, other, out = x[:images], other[:images], out[:images]
+    run(plan, (x, w), out, extra=(other,), symbols={"n": images})
     exact = get("conv2d").reference(Attrs(attrs), *(a.astype(np.float64) for a in (x, w)))
     np.testing.assert_allclose(out, np.maximum(exact + other, 0), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [f64, bf16])
-def test_dtypes_of_winograd(wide: Target, monkeypatch: pytest.MonkeyPatch, dtype):
-    winograd(monkeypatch)
+@pytest.mark.parametrize("side", [2, 4])
+@pytest.mark.parametrize("dtype", [f64, f16, bf16])
+def test_dtypes_of_winograd(wide: Target, monkeypatch: pytest.MonkeyPatch, dtype, side):
+    winograd(monkeypatch, side)
     attrs, x, w, dy = case("wide")
     x, w = (a.astype(dtype.numpy) for a in (x, w))
     out = np.zeros(dy.shape, dtype.numpy)
     plan = conv.CONV.plan(Request("conv2d", attrs, (operand(x), operand(w)), operand(out)), wide)
     run(plan, (x, w), out)
     exact = get("conv2d").reference(Attrs(attrs), *(a.astype(np.float64) for a in (x, w)))
-    tolerance = 1e-14 if dtype == f64 else 2.0**-8
+    tolerance = {f64: 2e-14, f16: 2.0**-10, bf16: 2.0**-8}[dtype]
     np.testing.assert_allclose(out.astype(np.float64), exact, tolerance, tolerance)
 
 
@@ -334,6 +342,49 @@ def test_winograd_loses_no_nan(wide: Target, monkeypatch: pytest.MonkeyPatch):
     assert np.isnan(out[:, :, 1:4, 19:22]).all()
     assert np.isfinite(out[:, :, :, :19]).all()
     assert np.isfinite(out[:, :, :, 22:]).all()
+
+
+def test_a_nan_stays_in_its_tiles_of_four(wide: Target, monkeypatch: pytest.MonkeyPatch):
+    winograd(monkeypatch, 4)
+    attrs, x, w, dy = case("wide")
+    x[0, 1, 2, 20] = np.nan
+    out = np.zeros(dy.shape, np.float32)
+    request = Request("conv2d", attrs, (operand(x), operand(w)), operand(out))
+    run(conv.CONV.plan(request, wide), (x, w), out)
+    assert np.isnan(out[:, :, 1:4, 19:22]).all()
+    assert np.isfinite(out[:, :, :, :16]).all()
+    assert np.isfinite(out[:, :, :, 24:]).all()
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.tuples(*[st.integers(3, 7)] * 2, *[st.integers(0, 3)] * 4), st.sampled_from([2, 4]))
+def test_winograd_of_any_size(wide: Target, sizes, side):
+    """Edges of images and tiles meet in every way."""
+    rows, columns, top, bottom, left, right = sizes
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 2, rows, columns)), rng.standard_normal((3, 2, 3, 3))
+    shape = (1, 3, rows + top + bottom - 2, columns + left + right - 2)
+    attrs = {**CENTRED, "padding": ((top, bottom), (left, right)), "groups": 1}
+    inputs = (x.astype(np.float32), w.astype(np.float32))
+    with pytest.MonkeyPatch.context() as patch:
+        winograd(patch, side)
+        check(conv.CONV, "conv2d", attrs, inputs, shape, wide)
+
+
+@pytest.mark.parametrize(
+    ("options", "sides"),
+    [({}, {2}), ({"fast": True}, {2, 4}), ({"fast": True, "direct": True}, set())],
+)
+def test_options_decide_on_tiles(wide: Target, options, sides):
+    """Each way that may be tuned is one that they allow."""
+    shape = (1, 64, 56, 56)
+    operands = tuple(contiguous(s, f32) for s in (shape, (64, 64, 3, 3)))
+    request = Request("conv2d", CENTRED | {"groups": 1}, operands, operands[0], options=options)
+    plans = list(conv.CONV.plans(request, wide))
+    by_tiles = [plan for plan in plans if plan.launches[-1].function.name == "conv_winograd"]
+    numbers = {plan.temps[0].size // 64**2 for plan in by_tiles}  # of a transformed filter
+    assert numbers == {(side + 2) ** 2 for side in sides}
+    assert len(plans) > len(by_tiles)
 
 
 @pytest.mark.parametrize("machine", ["wide", "narrow"])

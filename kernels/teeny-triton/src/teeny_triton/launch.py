@@ -150,7 +150,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Request:
-    """One op to implement: `inputs` and `output` as they lie in memory."""
+    """One op to implement: `inputs` and `output` as they lie in memory.
+
+    `options` are those of the compilation that libraries heed: `fast` lets results round more than
+    the definition's would, `direct` wants convolutions by their definition.
+    """
 
     op: str
     attrs: Mapping[str, Any]

@@ -43,16 +43,19 @@ class CompileOptions:
     """Settings of a compilation.
 
     `optimise` runs the e-graph; without it the graph is scheduled as it was traced. `fast` allows
-    rules that keep the value over the real numbers but round elsewhere. `frozen` promises that
-    parameters which the program does not write never change, so that work on them alone may be
-    done once; with `fast` it folds batch normalisation into weights. `tune` measures the ways that
-    kernel libraries know to compute an op, where they are several, and takes the fastest.
+    rules and kernels that keep the value over the real numbers but round elsewhere. `frozen`
+    promises that parameters which the program does not write never change, so that work on them
+    alone may be done once; with `fast` it folds batch normalisation into weights. `tune` measures
+    the ways that kernel libraries know to compute an op, where they are several, and takes the
+    fastest. `direct` computes convolutions by their definition, never by Winograd's transforms,
+    whatever `fast` says.
     """
 
     optimise: bool = True
     fast: bool = False
     frozen: bool = False
     tune: bool = False
+    direct: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, str] | None) -> CompileOptions:
@@ -150,8 +153,11 @@ def _policy(context: Context) -> Policy:
 def _schedule(graph: FXGraph, context: Context) -> Schedule:
     from teeny_compiler.schedule import make_schedule
 
-    frozen = context.options.frozen
-    return make_schedule(graph, context.target, frozen=frozen, choose=context.choose)
+    options = context.options
+    asked = {"fast": options.fast, "direct": options.direct}
+    return make_schedule(
+        graph, context.target, frozen=options.frozen, choose=context.choose, options=asked
+    )
 
 
 def _tiles(schedule: Schedule, context: Context) -> str:

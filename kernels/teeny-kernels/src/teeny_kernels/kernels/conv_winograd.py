@@ -1,19 +1,16 @@
-"""Convolution with windows of 3 x 3 by Winograd's F(2x2, 3x3): 16 products where there were 36.
+"""Convolution with windows of 3 x 3 by Winograd's F(2x2, 3x3) and F(4x4, 3x3).
 
-A tile of 2 x 2 results sees 4 x 4 numbers d of the input. With the filter g,
+A tile of m x m results sees (m + 2) x (m + 2) numbers d of the input. With the filter g,
 
     Y = A' [ (G g G') * (B' d B) ] A          (* by elements, summed over the channels)
 
-    B' = 1  0 -1  0     G =  1    0    0      A' = 1  1  1  0
-         0  1  1  0         1/2  1/2  1/2          0  1 -1 -1
-         0 -1  1  0         1/2 -1/2  1/2
-         0  1  0 -1          0    0    1
-
-(Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016.) The sum over channels is
-a product of matrices for each of the 16 *places* of a transformed tile. Results differ from those
-of a direct sum by a few units in the last place. An input that is not finite reaches the results
-that it belongs to and no others, but an infinity may come out as NaN; so may a sum of four inputs
-that overflows.
+which takes 16 products where there were 36, or 36 where there were 144; `winograd_tiles` has the
+transforms. The sum over channels is a product of matrices for each of the *places* of a transformed
+tile. By tiles of 2 x 2, results differ from those of a direct sum by a few units in the last place,
+and an input that is not finite reaches the results that it belongs to and no others, but an
+infinity may come out as NaN; so may a sum of four inputs that overflows. By tiles of 4 x 4, results
+err by about five times as much, and an input that is not finite, or nearly so, may make any result
+of its tile NaN.
 """
 
 from __future__ import annotations
@@ -24,14 +21,12 @@ from typing import Any
 import teeny_triton.language as tl
 from teeny_core import DType
 from teeny_kernels.kernels.correlation import Correlation, group_of
+from teeny_kernels.kernels.winograd_tiles import of_filter, of_input, of_sums
 from teeny_triton import Ptr, TypeVar, constexpr, kernel
 
 T = TypeVar("T")
 P = TypeVar("P")
 D = TypeVar("D")
-
-PLACES = 16
-"""Numbers of a transformed tile."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +35,7 @@ class Winograd:
 
     Attributes:
         of: the correlation.
+        side: results along a side of a tile, 2 or 4.
         accumulator: type of the sums, and of what is transformed.
         lanes: elements of a register.
         vectors: registers in a row of a panel of filters.
@@ -50,6 +46,7 @@ class Winograd:
     """
 
     of: Correlation
+    side: int
     accumulator: DType
     lanes: int
     vectors: int
@@ -57,6 +54,16 @@ class Winograd:
     run: int
     panels: int
     line: int
+
+    @property
+    def reach(self) -> int:
+        """Numbers of the input that a tile sees along a side."""
+        return self.side + 2
+
+    @property
+    def places(self) -> int:
+        """Numbers of a transformed tile."""
+        return self.reach**2
 
     @property
     def width(self) -> int:
@@ -71,12 +78,12 @@ class Winograd:
     @property
     def rows(self) -> int:
         """Rows of tiles."""
-        return -(-self.of.rows // 2)
+        return -(-self.of.rows // self.side)
 
     @property
     def columns(self) -> int:
         """Columns of tiles."""
-        return -(-self.of.columns // 2)
+        return -(-self.of.columns // self.side)
 
     @property
     def whole(self) -> int:
@@ -104,12 +111,12 @@ class Winograd:
     @property
     def apart(self) -> int:
         """Elements of the sums of a tile, an odd number of cache lines."""
-        return PLACES * self.width + self.line
+        return self.places * self.width + self.line
 
     @property
     def transformed_size(self) -> int:
         """Elements of all transformed filters."""
-        return self.of.groups * self.all_panels * PLACES * self.of.channels * self.width
+        return self.of.groups * self.all_panels * self.places * self.of.channels * self.width
 
 
 @kernel
@@ -121,25 +128,20 @@ def transform_filters(packed: Ptr[P], transformed: Ptr[P], t: Winograd) -> None:
     channels = t.of.channels
     panel, group = tl.program_id(0), tl.program_id(1)
     source = packed + (group * t.all_panels + panel) * (channels * 9 * t.width)
-    to = transformed + (group * PLACES * t.all_panels + panel) * (channels * t.width)
-
-    def spread(a: Any, b: Any, c: Any) -> Any:
-        """Multiply by G."""
-        outer, middle = (a + c) * 0.5, b * 0.5
-        return a, outer + middle, outer - middle, c
+    to = transformed + (group * t.places * t.all_panels + panel) * (channels * t.width)
 
     for c in range(channels):
         for start in tl.static_range(0, t.width, t.lanes):
             lane = c * t.width + start + tl.arange(0, t.lanes)
             at = source + c * (8 * t.width) + lane
             rows = [
-                spread(*[tl.load(at + (3 * i + j) * t.width) for j in tl.static_range(3)])
+                of_filter(t.side, [tl.load(at + (3 * i + j) * t.width) for j in tl.static_range(3)])
                 for i in tl.static_range(3)
             ]
-            for j in tl.static_range(4):
-                column = spread(rows[0][j], rows[1][j], rows[2][j])
-                for i in tl.static_range(4):
-                    place = (4 * i + j) * (t.all_panels * channels * t.width)
+            for j in tl.static_range(t.reach):
+                column = of_filter(t.side, [row[j] for row in rows])
+                for i in tl.static_range(t.reach):
+                    place = (t.reach * i + j) * (t.all_panels * channels * t.width)
                     tl.store(to + place + lane, column[i])
 
 
@@ -159,56 +161,61 @@ def conv_winograd(
     panels = tl.minimum(t.panels, t.all_panels - first_panel)
     source = x + image * of.x[0] + group * of.x[1]
     result = y + image * of.y[0] + group * of.y[1] + of.y_start
-    seen = tl.scratch(PLACES * t.place, t.accumulator)  # [place][channel][tile]
+    seen = tl.scratch(t.places * t.place, t.accumulator)  # [place][channel][tile]
     sums = tl.scratch(t.panels * t.count * t.apart, t.accumulator)  # [panel][tile][place][filter]
     lane = tl.arange(0, t.lanes)
 
     def transform() -> None:
         """Transform the tiles of all channels: along their rows first, which two tiles share."""
-        height = 2 * t.run + 2
-        across = tl.scratch(height * 4 * t.whole, t.accumulator)
+        height = t.side * t.run + 2
+        line = t.reach * t.whole
+        across = tl.scratch(height * line, t.accumulator)  # [row][column of a tile][tile]
         for c in range(of.channels):
             for r in range(height):
-                row = 2 * first + r - of.top
-                to = across + r * (4 * t.whole) + lane
+                row = t.side * first + r - of.top
+                to = across + r * line + lane
                 if (row >= 0) & (row < of.height):
                     for start in tl.static_range(0, t.whole, t.lanes):
                         at = source + c * of.x[2] + row * of.x[3]
-                        values = spread(*pairs(at, start), *pairs(at, start + 1))
-                        for j in tl.static_range(4):
+                        both = (*columns(at, start), *columns(at, start + 1))
+                        values = of_input(both[: t.reach])
+                        for j in tl.static_range(t.reach):
                             tl.store(to + j * t.whole + start, values[j])
                 else:
-                    for start in tl.static_range(0, 4 * t.whole, t.lanes):
+                    for start in tl.static_range(0, line, t.lanes):
                         tl.store(to + start, tl.zeros((t.lanes,), t.accumulator))
             for r in range(t.run):
                 for start in tl.static_range(0, t.whole, t.lanes):
-                    at = across + r * (8 * t.whole) + start + lane
+                    at = across + r * (t.side * line) + start + lane
                     to = seen + c * t.pitch + r * t.columns + start + lane
-                    for j in tl.static_range(4):
-                        column = [tl.load(at + (4 * i + j) * t.whole) for i in tl.static_range(4)]
-                        values = spread(*column)
-                        for i in tl.static_range(4):
-                            tl.store(to + (4 * i + j) * t.place, values[i])
+                    for j in tl.static_range(t.reach):
+                        down = [
+                            tl.load(at + i * line + j * t.whole) for i in tl.static_range(t.reach)
+                        ]
+                        values = of_input(down)
+                        for i in tl.static_range(t.reach):
+                            tl.store(to + (t.reach * i + j) * t.place, values[i])
 
-    def spread(a: Any, b: Any, c: Any, d: Any) -> Any:
-        """Multiply by B'."""
-        return a - c, b + c, c - b, b - d
-
-    def pairs(at: Any, tile: int) -> Any:
-        """Return the first and the second column that some tiles from `tile` on see, of a row."""
-        begin = 2 * tile - of.left
-        column = begin + tl.arange(0, 2 * t.lanes)
-        whole = begin >= 0 and begin + 2 * t.lanes <= of.width
+    def columns(at: Any, tile: int) -> Any:
+        """Return the first columns that some tiles from `tile` on see, of a row: `side` of them."""
+        begin = t.side * tile - of.left
+        count = t.side * t.lanes
+        column = begin + tl.arange(0, count)
+        whole = begin >= 0 and begin + count <= of.width
         mask = None if whole else (column >= 0) & (column < of.width)
-        both = tl.load(at + column * of.x[4], mask, None if whole else 0.0).to(t.accumulator)
-        return tl.split(both.reshape(t.lanes, 2))
+        values = tl.load(at + column * of.x[4], mask, None if whole else 0.0).to(t.accumulator)
+        found = tl.split(values.reshape(count // 2, 2))
+        if t.side == 2:
+            return found
+        (first, third), (second, fourth) = (tl.split(x.reshape(t.lanes, 2)) for x in found)
+        return first, second, third, fourth
 
     def multiply(place: Any, panel: Any, tile: Any, nt: int) -> None:
         """Sum products over the channels, for some tiles and a panel of filters."""
         tile = tile + tl.arange(0, nt)[:, None]
         filter = tl.arange(0, t.width)[None, :]
         left = seen + place * t.place + tile
-        number = (group * PLACES + place) * t.all_panels + first_panel + panel
+        number = (group * t.places + place) * t.all_panels + first_panel + panel
         right = w + number * (of.channels * t.width) + filter
         acc = tl.zeros((nt, t.width), t.accumulator)
         for c in range(of.channels):
@@ -216,23 +223,40 @@ def conv_winograd(
         tl.store(sums + (panel * t.count + tile) * t.apart + place * t.width + filter, acc)
 
     def collect(panel: Any, r: Any, start: int) -> None:
-        """Transform the sums of a row of tiles for a register of filters to results, and store."""
+        """Transform the sums of a row of tiles for a register of filters to results, and store.
+
+        Those of a tile of 4 x 4 do not fit the registers half transformed.
+        """
         for k in range(t.columns):
             at = sums + (panel * t.count + r * t.columns + k) * t.apart + start + lane
-            upper, lower = [], []
-            for j in tl.static_range(4):
-                a, b, c, d = [tl.load(at + (4 * i + j) * t.width) for i in tl.static_range(4)]
-                upper.append(a + b + c)
-                lower.append(b - c - d)
-            for i, (a, b, c, d) in enumerate([upper, lower]):
-                to = turned + (i * 2 * t.columns + 2 * k) * t.lanes + lane
-                tl.store(to, a + b + c)
-                tl.store(to + t.lanes, b - c - d)
-        for i in tl.static_range(2):
-            if of.rows % 2 == 0 or i == 0 or 2 * (first + r) + 1 < of.rows:
-                finish(panel, start, 2 * (first + r) + i, i)
+            if t.side == 2:
+                half = [of_sums(column(at, j)) for j in tl.static_range(t.reach)]
+                for i in tl.static_range(t.side):
+                    keep(i, k, [values[i] for values in half])
+            else:
+                for j in range(t.reach):
+                    values = of_sums(column(at, j))
+                    for i in tl.static_range(t.side):
+                        tl.store(halves + (i * t.reach + j) * t.lanes + lane, values[i])
+                for i in range(t.side):
+                    row = halves + i * (t.reach * t.lanes) + lane
+                    keep(i, k, [tl.load(row + j * t.lanes) for j in tl.static_range(t.reach)])
+        above = t.side * (first + r)
+        for i in range(min(t.side, of.rows - above)):
+            finish(panel, start, above + i, i)
 
-    def finish(panel: Any, start: int, row: Any, i: int) -> None:
+    def column(at: Any, j: Any) -> Any:
+        """Return a column of the sums of a tile."""
+        return [tl.load(at + (t.reach * i + j) * t.width) for i in tl.static_range(t.reach)]
+
+    def keep(i: Any, k: Any, row: Any) -> None:
+        """Transform a half transformed row of tile `k` to results, and keep them."""
+        to = turned + (i * t.columns + k) * (t.side * t.lanes) + lane
+        values = of_sums(row)
+        for j in tl.static_range(t.side):
+            tl.store(to + j * t.lanes, values[j])
+
+    def finish(panel: Any, start: int, row: Any, i: Any) -> None:
         """Turn a row of results round, for a register of filters, and store it."""
         whole, rest = of.columns // t.lanes, of.columns % t.lanes
         for k in range(whole):
@@ -240,10 +264,10 @@ def conv_winograd(
         if rest != 0:
             part(panel, start, row, i, whole * t.lanes, rest)
 
-    def part(panel: Any, start: int, row: Any, i: int, column: Any, nc: int) -> None:
-        across = column + tl.arange(0, nc)[None, :]
+    def part(panel: Any, start: int, row: Any, i: Any, begin: Any, nc: int) -> None:
+        across = begin + tl.arange(0, nc)[None, :]
         inner = tl.arange(0, t.lanes)[:, None]
-        value = tl.load(turned + (i * 2 * t.columns + across) * t.lanes + inner)
+        value = tl.load(turned + (i * t.side * t.columns + across) * t.lanes + inner)
         filter = (first_panel + panel) * t.width + start + inner
         mask = None if of.filters % t.lanes == 0 else filter < of.filters
         index = (
@@ -256,13 +280,14 @@ def conv_winograd(
         tl.store(place, EPILOGUE(value, index, mask, extra), mask)
 
     transform()
-    for place in range(PLACES):
+    for place in range(t.places):
         for panel in tl.range(panels):
             for k in range(t.count // t.tiles):
                 multiply(place, panel, k * t.tiles, t.tiles)
             if t.count % t.tiles != 0:
                 multiply(place, panel, t.count // t.tiles * t.tiles, t.count % t.tiles)
-    turned = tl.scratch(4 * t.columns * t.lanes, t.accumulator)  # [row][column][filter]
+    halves = tl.scratch(t.side * t.reach * t.lanes, t.accumulator)  # [row][column][filter]
+    turned = tl.scratch(t.side**2 * t.columns * t.lanes, t.accumulator)  # [row][column][filter]
     for panel in tl.range(panels):
         for r in range(t.run):
             for start in tl.static_range(0, t.width, t.lanes):

@@ -115,7 +115,8 @@ def _plans(
     """
     x, w = (operand_buffer(i, operand) for i, operand in enumerate(request.inputs[:2]))
     y = output_buffer(request.output, request.epilogue)
-    cuts = [_cuts(of, x.dtype, target, pool) for of in parts]
+    sides = () if pool else conv_winograd.sides(request.options)
+    cuts = [_cuts(of, x.dtype, target, pool, sides) for of in parts]
     if not all(cuts):
         return
     for rank in range(max(map(len, cuts), default=1)):
@@ -130,8 +131,13 @@ def _plans(
         yield Plan(tuple(launches), tuple(temps))
 
 
-def _cuts(of: Correlation, dtype: DType, target: Target, pool: bool) -> Sequence[Cut]:
-    """Return the cuts of the algorithms that compute a part, the cheapest first."""
+def _cuts(
+    of: Correlation, dtype: DType, target: Target, pool: bool, sides: Sequence[int]
+) -> Sequence[Cut]:
+    """Return the cuts of the algorithms that compute a part, the cheapest first.
+
+    `sides` are those of Winograd's tiles.
+    """
     apart = None if pool else conv_depthwise.choose(of, dtype, target)
     if apart is not None:
         return (apart,)
@@ -139,6 +145,6 @@ def _cuts(of: Correlation, dtype: DType, target: Target, pool: bool) -> Sequence
         conv_rows.choose(of, dtype, target, pool=pool),
         conv_channels.choose(of, dtype, target, pool=pool),
         None if pool else conv_taps.choose(of, dtype, target),
-        None if pool else conv_winograd.choose(of, dtype, target),
+        *(conv_winograd.choose(of, dtype, target, side) for side in sides),
     ]
     return sorted((cut for cut in cuts if cut), key=lambda cut: cut.cycles)

@@ -1,9 +1,10 @@
-"""How convolutions by Winograd's F(2x2, 3x3) are cut, and what that costs."""
+"""How convolutions by Winograd's F(2x2, 3x3) and F(4x4, 3x3) are cut, and what that costs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from teeny_core import DType
 from teeny_triton import Target
@@ -11,7 +12,6 @@ from teeny_triton.launch import Launch
 
 from teeny_kernels.kernels.conv_channels import Channels, pack_filters
 from teeny_kernels.kernels.conv_winograd import (
-    PLACES,
     Winograd,
     conv_winograd,
     transform_filters,
@@ -30,10 +30,10 @@ TILES = 56
 """Tiles of a program, about: each transformed filter that is read meets so many."""
 LEAST_FILTERS = 128
 """Filters of a program: it transforms the input for itself."""
-TRANSFORM, COLLECT = 60.0, 42.0
-"""Cycles to transform a register of tiles, and a register of sums of a tile."""
+TRANSFORM, COLLECT = {2: 60.0, 4: 150.0}, {2: 42.0, 4: 110.0}
+"""Cycles to transform a register of tiles, and a register of sums of a tile, by their side."""
 STREAM = 10.0
-"""Bytes a cycle of filters that do not fit the second cache."""
+"""Bytes a cycle of filters, and of what a program keeps, that do not fit the second cache."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,13 @@ class WinogradCut(Cut):
         for nt, times in conv_cut.blocks(t.count, t.tiles):
             step = max(nt * t.vectors / PORTS, (nt + t.vectors) * load, LATENCY)
             steps += times * (step + t.vectors / 4)
-        products = PLACES * runs * t.all_panels * of.channels * steps
+        products = t.places * runs * t.all_panels * of.channels * steps
         parts = -(-t.all_panels // t.panels)
-        transforms = parts * of.channels * t.rows * (t.whole // t.lanes) * TRANSFORM
-        collecting = t.all_panels * t.vectors * t.rows * t.columns * COLLECT
+        transforms = parts * of.channels * t.rows * (t.whole // t.lanes) * TRANSFORM[t.side]
+        collecting = t.all_panels * t.vectors * t.rows * t.columns * COLLECT[t.side]
         streaming = runs * size / STREAM if size > self.target.l2_bytes else 0.0
+        kept = (t.places * t.place + t.panels * t.count * t.apart) * t.accumulator.itemsize
+        streaming += runs * parts * 2 * max(0, kept - self.target.l2_bytes) / STREAM
         return products + transforms + collecting + streaming
 
     def launches(self, use: Use) -> tuple[Launch, ...]:
@@ -101,8 +103,18 @@ class WinogradCut(Cut):
         return pack, transform, main
 
 
-def choose(of: Correlation, dtype: DType, target: Target) -> WinogradCut | None:
-    """Return the best cut, None where the algorithm does not serve or pay."""
+def sides(options: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the sides of tiles that options of a compilation allow.
+
+    Tiles of 4 x 4 round more than `fast` has to allow; with `direct` there are none.
+    """
+    if options.get("direct"):
+        return ()
+    return (2, 4) if options.get("fast") else (2,)
+
+
+def choose(of: Correlation, dtype: DType, target: Target, side: int = 2) -> WinogradCut | None:
+    """Return the best cut by tiles of a side, None where the algorithm does not serve or pay."""
     simple = of.kernel == (3, 3) and of.stride == of.dilation == (1, 1)
     large = (
         min(of.channels, of.filters) >= LEAST_CHANNELS and min(of.rows, of.columns) >= LEAST_ROWS
@@ -112,13 +124,13 @@ def choose(of: Correlation, dtype: DType, target: Target) -> WinogradCut | None:
     if not (simple and large and accumulator.is_float and lanes > 1):
         return None
     line = max(lanes, target.cache_line // accumulator.itemsize)
-    rows, columns = -(-of.rows // 2), -(-of.columns // 2)
+    rows, columns = -(-of.rows // side), -(-of.columns // side)
     run = max(r for r in range(1, rows + 1) if rows % r == 0 and (r == 1 or r * columns <= TILES))
     cuts = []
     for vectors, tiles in _blocks(of, lanes, target.vector_registers):
         whole = -(-of.filters // (vectors * lanes))
         parts = max(1, min(conv_cut.parts(of) // (rows // run), of.filters // LEAST_FILTERS))
-        t = Winograd(of, accumulator, lanes, vectors, tiles, run, -(-whole // parts), line)
+        t = Winograd(of, side, accumulator, lanes, vectors, tiles, run, -(-whole // parts), line)
         cuts.append(WinogradCut(target, t))
     return min(cuts, key=lambda cut: cut.cycles, default=None)
 

@@ -8,7 +8,7 @@ the epilogue becomes a kernel of its own. What no library serves is computed by 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -115,6 +115,7 @@ class TemplateLowering:
     kernels: NestKernels
     fixed: Set[int] = frozenset()
     choose: Choose | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def lower(self, group: Group, storages: Storages, label: str) -> Calls:
         """Return the launches that compute a group.
@@ -263,7 +264,8 @@ class TemplateLowering:
             ]
         places.update({BufferArg("extra", i): StorageArg(s) for i, s in enumerate(extra)})
         in_order = Operand(node.shape, row_major(node.shape), node.dtype)
-        request = Request(node.op, attrs, tuple(operands), result or in_order, epilogue)
+        to = result or in_order
+        request = Request(node.op, attrs, tuple(operands), to, epilogue, self.options)
         if _is_empty(*operands, in_order):
             templates = SERIAL
         choice = self._choice(templates, request)

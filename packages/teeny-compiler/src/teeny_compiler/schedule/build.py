@@ -34,6 +34,7 @@ def make_schedule(
     *,
     frozen: bool = False,
     choose: Choose | None = None,
+    options: Mapping[str, bool] | None = None,
 ) -> Schedule:
     """Return the kernel launches that compute a graph on a machine.
 
@@ -44,6 +45,7 @@ def make_schedule(
         frozen: whether parameters that the graph does not update never change: what depends on
             them alone is then computed once.
         choose: decides where a library knows several ways; None: its first one.
+        options: what libraries may and may not do, by name: `fast` and `direct`.
 
     Raises:
         CompileError: when the graph holds an op that nothing computes.
@@ -60,7 +62,7 @@ def make_schedule(
 
     plan = with_reuse(plan_tasks(fuse(ready, fixed, makes)))
     kernels = NestKernels(target)
-    lowering = TemplateLowering(ready, target, known, kernels, fixed, choose)
+    lowering = TemplateLowering(ready, target, known, kernels, fixed, choose, options or {})
     lowered = [_lower(plan, task, kernels, lowering) for task in plan.tasks]
     return _Assembly(plan, lowered).schedule()
 
