@@ -45,7 +45,7 @@ def bench(
         bool, typer.Option("--training", help="Steps of training instead of inference.")
     ] = False,
     threads: Annotated[int, typer.Option(min=1, help="Threads of both sides.")] = 1,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Time for each side of a row.")] = 1.0,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time for each side of a row.")] = 0.3,
     only: Annotated[str, typer.Option(help="Run only the rows whose name holds this text.")] = "",
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the rows here.")

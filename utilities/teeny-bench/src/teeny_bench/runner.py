@@ -22,7 +22,7 @@ class Options:
 
     peer: str = "torch"
     threads: int = 1
-    seconds: float = 1.0
+    seconds: float = 0.3
     only: str = ""
 
 
