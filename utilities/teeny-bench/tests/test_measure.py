@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 from teeny_bench import measure
-from teeny_bench.measure import MIN_ROUNDS, Timing, alternate, repeats_for
+from teeny_bench.measure import MIN_ROUNDS, alternate, repeats_for
 
 
 class Clock:
@@ -65,11 +65,16 @@ def test_sides_take_turns(clock: Clock) -> None:
 def test_best_and_median_are_of_rounds(clock: Clock) -> None:
     # Two calls warm up; then five rounds of one call each.
     ours, peer = alternate(
-        [clock.work("ours", 9.0, 9.0, 3.0, 1.0, 2.0, 5.0, 4.0), clock.work("peer", 2.0)],
+        [clock.work("ours", 0.9, 0.9, 0.3, 0.1, 0.2, 0.5, 0.4), clock.work("peer", 0.2)],
         seconds=0.0,
     )
-    assert ours == Timing(best=1.0, median=3.0)
-    assert peer == Timing(best=2.0, median=2.0)
+    assert (ours.best, ours.median) == pytest.approx((0.1, 0.3))
+    assert (peer.best, peer.median) == pytest.approx((0.2, 0.2))
+
+
+def test_two_rounds_are_enough_of_a_side_that_takes_long(clock: Clock) -> None:
+    alternate([clock.work("ours", 0.1), clock.work("peer", 6.0)], seconds=0.0)
+    assert clock.log.count("peer") == 2 + measure.LONG_ROUNDS
 
 
 def test_rounds_go_on_until_the_time_is_spent(clock: Clock) -> None:

@@ -16,6 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 MIN_ROUNDS = 5
+LONG_SECONDS = 10.0
+LONG_ROUNDS = 2
+"""Rounds that are enough once all sides together took `LONG_SECONDS`: slow code scatters less."""
 ROUND_SECONDS = 0.02
 MAX_REPEATS = 100_000
 IDLE_SECONDS = 0.01
@@ -37,6 +40,8 @@ class Timing:
 def alternate(functions: Sequence[Call], seconds: float = 1.0, *, threads: int = 1) -> list[Timing]:
     """Time `functions` in turn for about `seconds` each, and at least `MIN_ROUNDS` rounds.
 
+    Where these take longer than `LONG_SECONDS`, fewer do.
+
     Args:
         functions: what to call.
         seconds: how long to call each.
@@ -45,7 +50,7 @@ def alternate(functions: Sequence[Call], seconds: float = 1.0, *, threads: int =
     counts = [repeats_for(function) for function in functions]
     samples: list[list[float]] = [[] for _ in functions]
     spent = 0.0
-    while spent < seconds * len(functions) or len(samples[0]) < MIN_ROUNDS:
+    while spent < seconds * len(functions) or not _are_enough(len(samples[0]), spent):
         for function, count, sample in zip(functions, counts, samples, strict=True):
             if threads > 1:
                 await_idle()
@@ -54,6 +59,10 @@ def alternate(functions: Sequence[Call], seconds: float = 1.0, *, threads: int =
             sample.append(elapsed / count)
             spent += elapsed
     return [Timing(min(sample), statistics.median(sample)) for sample in samples]
+
+
+def _are_enough(rounds: int, spent: float) -> bool:
+    return rounds >= (MIN_ROUNDS if spent < LONG_SECONDS else LONG_ROUNDS)
 
 
 def repeats_for(function: Call, seconds: float = ROUND_SECONDS) -> int:
