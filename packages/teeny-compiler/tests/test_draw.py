@@ -83,7 +83,7 @@ def test_a_schedule_shows_each_launch_with_its_bytes() -> None:
 
 
 def test_only_graphs_are_drawn() -> None:
-    with pytest.raises(tn.CompileError, match=r"no stage is named 'tile\.svg'"):
+    with pytest.raises(tn.CompileError, match="no picture of a stage 'tile'"):
         emit(residual(), "tile.svg")
 
 

@@ -21,5 +21,5 @@ def test_what_cannot_be_drawn_is_refused(teeny: Teeny, tmp_path: Path) -> None:
     out = str(tmp_path / "mlp.svg")
     result = teeny("graph", "mlp", "--stage", "asm", "--device", "cpu", "-o", out)
     assert result.code != 0
-    assert "no stage is named 'asm.svg'" in result.err
+    assert "there is no picture of a stage 'asm'" in result.err
     assert teeny("graph", "mlp", "-o", str(tmp_path)).code == 2

@@ -313,8 +313,12 @@ def emit(
     if stage == EXPLAIN:
         return _explained(graph, Context(target or host_target(), options or CompileOptions()))
     name = stage.removesuffix(DRAWN)
+    if name != stage and name not in GRAPHS:
+        raise CompileError(
+            f"there is no picture of a stage {name!r}", hint=f"drawn are {', '.join(GRAPHS)}"
+        )
     found = {item.name: item for item in STAGES}.get(name)
-    if found is None or (name != stage and name not in GRAPHS):
+    if found is None:
         names = ", ".join((*(item.name for item in STAGES), *(n + DRAWN for n in GRAPHS), EXPLAIN))
         raise CompileError(f"no stage is named {stage!r}", hint=f"stages are {names}")
     machine = target or host_target()
