@@ -118,7 +118,7 @@ def table(rows: Sequence[Compilation]) -> Table:
 
     title = "Milliseconds to compile one kernel"
     result = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    result.add_column("kernel", no_wrap=True)
+    result.add_column("kernel")
     for heading in ("both", "emit", "LLVM", "lines", "reading"):
         result.add_column(heading, justify="right", no_wrap=True)
     for row in sorted(rows, key=attrgetter("seconds"), reverse=True):
