@@ -82,7 +82,7 @@ def test_a_mask_of_the_lowest_half() -> None:
 def test_half_precision_norms_square_in_f32(dtype: str) -> None:
     x = np.array([[3000.0, -3000.0, 1000.0, -1000.0]]).astype(tn.dtype(dtype).numpy)
     exact = x.astype(np.float64) / np.sqrt((x.astype(np.float64) ** 2).mean())
-    unit = float(ml_dtypes.finfo(x.dtype).eps)
+    unit = float(ml_dtypes.finfo(x.dtype).eps)  # type: ignore[no-untyped-call]
     for layer in (nn.LayerNorm(4, dtype=dtype), nn.RmsNorm(4, dtype=dtype)):
         y = run(layer, x)
         np.testing.assert_allclose(y.astype(np.float64), exact, rtol=unit)
