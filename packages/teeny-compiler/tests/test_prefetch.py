@@ -25,8 +25,25 @@ def prefetches(function: Any) -> int:
 @pytest.mark.parametrize(
     "function", [lambda x: x - x.mean(-1, keepdims=True), lambda x: x.softmax(-1)]
 )
-def test_the_second_walk_asks_for_the_next_row(function: Any) -> None:
+def test_a_later_walk_asks_for_the_next_row(function: Any) -> None:
     assert prefetches(function) > 0
+
+
+def test_the_last_walk_that_reads_a_row_asks_for_the_next() -> None:
+    def normed(x: Any) -> Any:
+        centred = x - x.mean(-1, keepdims=True)
+        return centred / (centred * centred).mean(-1, keepdims=True).sqrt()
+
+    graph = tn.trace(normed, tn.SymTensor.input(tn.f32, (64, WIDTH)))
+    (step,) = make_schedule(FXGraph.from_graph(graph), host_target(), templates=()).steps
+    loops = [
+        {inner.opcode for inner in walk(op.regions[0])}
+        for op in walk(step.function.body)
+        if op.opcode == "for"
+    ]
+    asking = [codes for codes in loops if "prefetch" in codes]
+    assert asking
+    assert all("store" in codes for codes in asking)
 
 
 @pytest.mark.parametrize("function", [lambda x: x.sum(-1), lambda x: x.sum(0), lambda x: x + 1])

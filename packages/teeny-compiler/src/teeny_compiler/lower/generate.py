@@ -252,7 +252,7 @@ class Generator(Evaluator):
                 self.remember(i, tl.load(pointer, None if place.scratch else self.mask))
                 continue
             self.compute(i)
-            if phase == 1:
+            if phase and phase == self.phases.last(i):
                 self.prefetch_next_row(i)
             if place is not None and (place.scratch or not self.is_stored_now(i, place, phase)):
                 value = self.value(i)
@@ -263,8 +263,9 @@ class Generator(Evaluator):
     def prefetch_next_row(self, i: int) -> None:
         """Ask for what a load of a full tile will read in the next row.
 
-        The first phase of a row waits for memory, the later ones run from the cache; so the second
-        has the time to bring the next row in. Rows lie one stride apart where one dim counts them.
+        The first phase of a row waits for memory, the later ones run from the cache; so the last
+        that loads, as a rule the longest, has the time to bring the next row in. Rows lie one
+        stride apart where one dim counts them.
         """
         instruction, plan = self.nest.instructions[i], self.plan
         view, whole = instruction.view, self.mask is None

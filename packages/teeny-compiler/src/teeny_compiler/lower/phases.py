@@ -119,6 +119,10 @@ class Phases:
         """For each phase, the instructions that its loops compute or read back."""
         return tuple(frozenset(self._needed(phase, self.kept)) for phase in range(self.count))
 
+    def last(self, i: int) -> int:
+        """Return the last phase whose loops compute an instruction or read it back."""
+        return max(phase for phase, work in enumerate(self.work) if i in work)
+
     def _needed(self, phase: int, kept: dict[int, Kept]) -> set[int]:
         roots = [self.nest.instructions[i].args for i in self.reductions(phase)]
         roots.append(tuple(store.value for store in self.stores(phase, of_rows=False)))
