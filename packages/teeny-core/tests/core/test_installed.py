@@ -21,17 +21,23 @@ extra = json : dumps [fast,nice]
 """
 
 
+@pytest.fixture(autouse=True)
+def look_anew() -> Iterator[None]:
+    """Forget what was found: whoever ran before may have changed the module path."""
+    _forget()
+    yield
+    _forget()
+
+
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an installed package, alone on the module path."""
     folder = tmp_path / "Some.Thing-1.2.3.dist-info"
     folder.mkdir()
     (folder / "entry_points.txt").write_text(ENTRY_POINTS)
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: Some.Thing\nVersion: 1.2.3\n")
     monkeypatch.setattr("sys.path", [str(tmp_path / "absent"), str(tmp_path)])
-    _forget()
-    yield tmp_path
-    _forget()
+    return tmp_path
 
 
 def _forget() -> None:
